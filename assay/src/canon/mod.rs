@@ -1,0 +1,3 @@
+//! Canonical JSON (RFC 8785) and content digests. Pure: imports nothing else of this crate.
+
+pub mod digest;

@@ -1,0 +1,71 @@
+//! The shape of the command line, nothing else: each command's flags and work are in the file named after it.
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::Exit;
+
+pub mod doctor;
+pub mod evidence;
+pub mod output;
+pub mod policy;
+pub mod profile;
+pub mod sandbox;
+
+use output::{Color, Output, Verbosity};
+
+/// Run any command and keep an independent, deterministic record of what it really did.
+#[derive(Debug, Parser)]
+#[command(name = "assay", version, arg_required_else_help = true, disable_help_subcommand = true)]
+struct Cli {
+    /// Say less: errors only.
+    #[arg(long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Say more about what is being done.
+    #[arg(long, global = true)]
+    verbose: bool,
+    /// When to colour: also off with `NO_COLOR`.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    color: Color,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a command, record what it did, hold it to a policy.
+    Sandbox(sandbox::Args),
+    /// Check, read and compare evidence bundles.
+    #[command(subcommand)]
+    Evidence(evidence::Command),
+    /// Merge and compare profiles.
+    #[command(subcommand)]
+    Profile(profile::Command),
+    /// Check a policy and what it means here.
+    #[command(subcommand)]
+    Policy(policy::Command),
+    /// What this host can observe and enforce, and how to get the rest.
+    Doctor(doctor::Args),
+}
+
+/// Runs the command line of this process.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return output::usage(&error),
+    };
+    let verbosity = match (cli.quiet, cli.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    };
+    let out = Output::new(verbosity, cli.color);
+    match cli.command {
+        Command::Sandbox(args) => sandbox::run(args, &out),
+        Command::Evidence(command) => evidence::run(command, &out),
+        Command::Profile(command) => profile::run(command, &out),
+        Command::Policy(command) => policy::run(command, &out),
+        Command::Doctor(args) => doctor::run(args, &out),
+    }
+}

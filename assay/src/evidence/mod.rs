@@ -1,0 +1,181 @@
+//! Evidence: the value everything else is a view of. Pure.
+//!
+//! `identity` is what the run id is computed from, and nothing else is; `observed` is true of this run only;
+//! `coverage` says how far the record can be trusted.
+
+use std::collections::BTreeMap;
+
+use crate::canon::digest::Digest;
+use crate::observe::loss::{Completeness, LossLedger};
+use crate::profile::effect::Effect;
+
+/// Name and version of the canonicaliser, part of every identity.
+pub const CANONICALIZER: &str = "assay-canon/1";
+
+/// One run, told whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// What the run id is computed from.
+    pub identity: Identity,
+    /// True of this run only.
+    pub observed: Observed,
+    /// What the record cannot vouch for.
+    pub coverage: Coverage,
+}
+
+/// What makes a run the same run: equal bytes of its canonical JSON, equal run id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The command with roots substituted and secrets redacted, in `Name` text form.
+    pub command: Vec<String>,
+    /// Sorted, without repetition.
+    pub effects: Vec<Effect>,
+    /// How the command ended.
+    pub outcome: Outcome,
+    /// What was asked of the sandbox and not kept; sorted, without repetition.
+    pub degradations: Vec<Degradation>,
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It exited.
+    ExitCode(u8),
+    /// A signal ended it; the name as in `SIGKILL`.
+    Signal(String),
+    /// `--timeout` ended it.
+    Timeout,
+}
+
+/// What a degradation concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// File access.
+    Fs,
+    /// Program starts.
+    Exec,
+    /// Network.
+    Net,
+    /// Environment scrubbing.
+    Env,
+    /// Capabilities.
+    Capabilities,
+    /// The observer.
+    Observer,
+    /// The launch itself.
+    Launch,
+}
+
+impl Component {
+    /// The word in every format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fs => "fs",
+            Self::Exec => "exec",
+            Self::Net => "net",
+            Self::Env => "env",
+            Self::Capabilities => "capabilities",
+            Self::Observer => "observer",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+/// Something that was asked of the sandbox and not kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Degradation {
+    /// What it concerns.
+    pub component: Component,
+    /// A stable word (`landlock-absent`, `deny-inside-allow`, `kept-by-option` …).
+    pub reason: String,
+    /// The path or address that is not held; without it the whole kind is not held.
+    pub detail: Option<String>,
+}
+
+/// How often one effect was seen, and who decided when it was denied.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EffectFacts {
+    /// How many observations folded into it.
+    pub hits: u64,
+    /// `policy`, `launch` or `system` when it was denied.
+    pub denied_by: Option<&'static str>,
+    /// False when the policy does not authorise it; `None` when no policy was asked.
+    pub is_authorised: Option<bool>,
+}
+
+/// One fold of the canonicaliser, so that a reader can undo it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fold {
+    /// The rule's name.
+    pub rule: String,
+    /// The name as the trace has it, in `Name` text form.
+    pub from: String,
+    /// The name as the identity has it.
+    pub to: String,
+}
+
+/// A process of the run, for the report's tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's id, 0 for the first.
+    pub ppid: u32,
+    /// Programs it ran, in order, in `Name` text form with redacted arguments.
+    pub programs: Vec<Vec<String>>,
+    /// The exit word of `wait(2)`, when it was seen to end.
+    pub status: Option<i32>,
+}
+
+/// What is true of this run only. Never part of the identity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Observed {
+    /// RFC 3339 in UTC.
+    pub started_at: String,
+    /// From the first instruction to the end of the last descendant.
+    pub duration_ms: u64,
+    /// Counts by name: `observations`, `processes`, `failed.ENOENT`, `secrets_redacted.RULE`, `filtered.REASON` …
+    pub counters: BTreeMap<String, u64>,
+    /// Facts per effect; a key for each effect of the identity.
+    pub effects: BTreeMap<Effect, EffectFacts>,
+    /// What the canonicaliser folded.
+    pub folded: Vec<Fold>,
+    /// SHA-256 of each program started, by `Name` text; the value says why when it could not be read.
+    pub programs: BTreeMap<String, Result<Digest, String>>,
+    /// The process tree, in order of birth.
+    pub processes: Vec<ProcessFacts>,
+    /// Host facts: `kernel`, `arch`, `landlock_abi` …
+    pub host: BTreeMap<String, String>,
+    /// Versions and digests: `assay`, `git`, `observer_object` …
+    pub versions: BTreeMap<String, String>,
+    /// Digest of the policy's bytes, or of the built-in policy.
+    pub policy_digest: Option<Digest>,
+    /// How the run was held: `default`, `dry-run`, `enforce`.
+    pub mode: String,
+    /// What is a standing limit of enforcement here rather than a degradation.
+    pub not_governed: Vec<String>,
+    /// Names of environment variables that were removed; values never.
+    pub env_removed: Vec<String>,
+    /// The roots that were substituted, by variable name, in `Name` text form.
+    pub roots: BTreeMap<String, String>,
+    /// What we decided: `ok`, `denied`, `unauthorised`, `incomplete`, `refused`, `failed`.
+    pub verdict: String,
+    /// What became of processes that outlived the command: `none`, `waited`, `terminated`, `killed`, `left`.
+    pub descendants: String,
+}
+
+/// What the record cannot vouch for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coverage {
+    /// Losses and gaps; `completeness(kind)` gives the three words.
+    pub ledger: LossLedger,
+}
+
+impl Coverage {
+    /// True when every kind is complete.
+    pub fn is_complete(&self) -> bool {
+        crate::observe::loss::Kind::ALL
+            .into_iter()
+            .all(|kind| self.ledger.completeness(kind) == Completeness::Complete)
+    }
+}

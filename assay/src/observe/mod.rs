@@ -1,0 +1,4 @@
+//! Record → event → observation: from the bytes on the ring to what the run did.
+
+pub mod loss;
+pub mod observation;

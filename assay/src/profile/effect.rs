@@ -1,0 +1,168 @@
+//! An effect: what an observation comes to once who, when and how often are taken away. Pure.
+//!
+//! The order of the derives is the order of the file: effects sort by operation, then name, then result.
+//! Effects are not `Serialize`: their file forms live in `evidence::wire`.
+
+use super::name::Name;
+
+/// One effect of a run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effect {
+    /// On the file tree.
+    Fs(FsEffect),
+    /// A program or interpreter started.
+    Exec(ExecEffect),
+    /// On the network or a socket.
+    Net(NetEffect),
+}
+
+/// Whether the kernel, or anybody, refused it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectResult {
+    /// It happened.
+    Ok,
+    /// EACCES, EPERM or EROFS, or stopped by one of our own means.
+    Denied,
+}
+
+impl EffectResult {
+    /// The word in every format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Denied => "denied",
+        }
+    }
+}
+
+/// Operations on the file tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FsOp {
+    /// A file opened for reading.
+    Read,
+    /// A directory opened for reading.
+    List,
+    /// An existing file opened for writing, or truncated.
+    Write,
+    /// A name made: open that made the file, mkdir (path ends in `/`), mknod, bind to a path.
+    Create,
+    /// unlink, rmdir.
+    Delete,
+    /// rename; `to` is the new name.
+    Rename,
+    /// A hard link; `to` is the new name.
+    Link,
+    /// A symbolic link; `to` is its text.
+    Symlink,
+    /// chmod, chown, utimens, xattr.
+    Attr,
+    /// mount, umount, `pivot_root`, `move_mount`.
+    Mount,
+}
+
+impl FsOp {
+    /// The word in every format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::List => "list",
+            Self::Write => "write",
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::Rename => "rename",
+            Self::Link => "link",
+            Self::Symlink => "symlink",
+            Self::Attr => "attr",
+            Self::Mount => "mount",
+        }
+    }
+
+    /// Every operation, in order.
+    pub const ALL: [Self; 10] = [
+        Self::Read,
+        Self::List,
+        Self::Write,
+        Self::Create,
+        Self::Delete,
+        Self::Rename,
+        Self::Link,
+        Self::Symlink,
+        Self::Attr,
+        Self::Mount,
+    ];
+}
+
+/// An effect on the file tree.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FsEffect {
+    /// Which.
+    pub op: FsOp,
+    /// The name it concerned.
+    pub path: Name,
+    /// The second name, where the operation has one.
+    pub to: Option<Name>,
+    /// Whether it happened.
+    pub result: EffectResult,
+}
+
+/// A program start.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExecEffect {
+    /// The program, script or interpreter.
+    pub path: Name,
+    /// Whether it started.
+    pub result: EffectResult,
+}
+
+/// Operations on sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NetEffectOp {
+    /// connect.
+    Connect,
+    /// bind to a port.
+    Bind,
+    /// listen.
+    Listen,
+    /// An unconnected send to an address.
+    Send,
+    /// netlink and other families: the act is known by `proto` only.
+    Use,
+}
+
+impl NetEffectOp {
+    /// The word in every format. `Use` is told as `connect`, which is what the contract's list offers for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect | Self::Use => "connect",
+            Self::Bind => "bind",
+            Self::Listen => "listen",
+            Self::Send => "send",
+        }
+    }
+}
+
+/// An effect on a socket.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NetEffect {
+    /// Which.
+    pub op: NetEffectOp,
+    /// `tcp`, `udp`, `unix`, `netlink` …
+    pub proto: String,
+    /// The name the run's own resolver gave for the address, when known.
+    pub host: Option<String>,
+    /// An IP address without port, a socket's path, `@name` if abstract; absent for `proto` only.
+    pub address: Option<Name>,
+    /// The port, or absent when there is none or it was folded as ephemeral.
+    pub port: Option<Port>,
+    /// Whether it was let through.
+    pub result: EffectResult,
+}
+
+/// A port as the identity has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Port {
+    /// This port.
+    Number(u16),
+    /// One the run itself bound as ephemeral (bind to port 0, or the kernel's choice).
+    Ephemeral,
+}

@@ -1,0 +1,4 @@
+//! Observations → effects: the canonicaliser and what it makes. Pure.
+
+pub mod effect;
+pub mod name;
