@@ -1,0 +1,432 @@
+//! Reads one strict JSON text into a [`Value`], or says what is wrong and where.
+//!
+//! Pure. Refused, beyond what JSON itself refuses: a byte order mark, a key that occurs twice in its object, a
+//! lone surrogate, a number with a fraction or an exponent, an integer beyond ±(2^53−1), nesting deeper than
+//! [`MAX_DEPTH`], anything after the value. White space and other spellings of the same value are accepted: whether
+//! the bytes are canonical is told by writing the value again.
+
+use std::fmt;
+
+use super::value::{Integer, MAX_INTEGER, Object, Value};
+
+/// How deep arrays and objects may nest.
+pub const MAX_DEPTH: usize = 64;
+
+/// What was wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read JSON at byte {offset}: {fault}")]
+pub struct ReadError {
+    /// Byte offset from the start of the text.
+    pub offset: usize,
+    /// What was wrong there.
+    pub fault: Fault,
+}
+
+impl ReadError {
+    /// Line and column, both from 1; the column counts bytes.
+    pub fn position(&self, text: &[u8]) -> (usize, usize) {
+        let before = &text[..self.offset.min(text.len())];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
+        (line, column)
+    }
+}
+
+/// A kind of fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It begins with U+FEFF.
+    ByteOrderMark,
+    /// Not UTF-8.
+    Encoding,
+    /// A byte that JSON does not have here.
+    Syntax,
+    /// The text ended early.
+    End,
+    /// Something after the value.
+    Trailing,
+    /// An unescaped control character in a string.
+    Control,
+    /// A `\u` escape of half a surrogate pair.
+    LoneSurrogate,
+    /// A key for the second time in one object.
+    DuplicateKey(String),
+    /// A number with a fraction or an exponent, or minus zero.
+    Float,
+    /// An integer beyond ±(2^53−1).
+    IntegerRange,
+    /// Nested deeper than [`MAX_DEPTH`].
+    Depth,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByteOrderMark => f.write_str("it begins with a byte order mark"),
+            Self::Encoding => f.write_str("not UTF-8"),
+            Self::Syntax => f.write_str("not JSON"),
+            Self::End => f.write_str("it ends too early"),
+            Self::Trailing => f.write_str("something follows the value"),
+            Self::Control => f.write_str("an unescaped control character in a string"),
+            Self::LoneSurrogate => f.write_str("half a surrogate pair"),
+            // The key may be hostile: `escape_debug` shows what it is made of.
+            Self::DuplicateKey(key) => write!(f, "the key \"{}\" occurs twice", key.escape_debug()),
+            Self::Float => f.write_str("a number that is not a plain integer"),
+            Self::IntegerRange => write!(f, "an integer beyond \u{b1}{MAX_INTEGER}"),
+            Self::Depth => write!(f, "nested deeper than {MAX_DEPTH}"),
+        }
+    }
+}
+
+/// Reads exactly one value.
+pub fn parse(bytes: &[u8]) -> Result<Value, ReadError> {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        return Err(ReadError { offset: 0, fault: Fault::ByteOrderMark });
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| ReadError { offset: error.valid_up_to(), fault: Fault::Encoding })?;
+    let mut reader = Reader { text, at: 0, depth: 0 };
+    reader.skip_space();
+    let value = reader.value()?;
+    reader.skip_space();
+    if reader.at < text.len() {
+        return reader.fail(Fault::Trailing);
+    }
+    Ok(value)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn fail<T>(&self, fault: Fault) -> Result<T, ReadError> {
+        Err(ReadError { offset: self.at, fault })
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn unexpected<T>(&self) -> Result<T, ReadError> {
+        self.fail(if self.at < self.text.len() { Fault::Syntax } else { Fault::End })
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), ReadError> {
+        if self.peek() == Some(byte) {
+            self.at += 1;
+            Ok(())
+        } else {
+            self.unexpected()
+        }
+    }
+
+    fn value(&mut self) -> Result<Value, ReadError> {
+        match self.peek() {
+            Some(b'{') => self.object(),
+            Some(b'[') => self.array(),
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal("true", Value::Bool(true)),
+            Some(b'f') => self.literal("false", Value::Bool(false)),
+            Some(b'n') => self.literal("null", Value::Null),
+            _ => self.unexpected(),
+        }
+    }
+
+    fn literal(&mut self, word: &str, value: Value) -> Result<Value, ReadError> {
+        for byte in word.bytes() {
+            self.expect(byte)?;
+        }
+        Ok(value)
+    }
+
+    fn enter(&mut self) -> Result<(), ReadError> {
+        if self.depth == MAX_DEPTH {
+            return self.fail(Fault::Depth);
+        }
+        self.depth += 1;
+        self.at += 1;
+        self.skip_space();
+        Ok(())
+    }
+
+    /// After an element: true when another follows.
+    fn continues(&mut self, end: u8) -> Result<bool, ReadError> {
+        self.skip_space();
+        if self.peek() == Some(end) {
+            self.at += 1;
+            self.depth -= 1;
+            return Ok(false);
+        }
+        self.expect(b',')?;
+        self.skip_space();
+        Ok(true)
+    }
+
+    fn is_empty(&mut self, end: u8) -> bool {
+        let is_empty = self.peek() == Some(end);
+        if is_empty {
+            self.at += 1;
+            self.depth -= 1;
+        }
+        is_empty
+    }
+
+    fn array(&mut self) -> Result<Value, ReadError> {
+        self.enter()?;
+        let mut elements = Vec::new();
+        if self.is_empty(b']') {
+            return Ok(Value::Array(elements));
+        }
+        loop {
+            elements.push(self.value()?);
+            if !self.continues(b']')? {
+                return Ok(Value::Array(elements));
+            }
+        }
+    }
+
+    fn object(&mut self) -> Result<Value, ReadError> {
+        self.enter()?;
+        let mut object = Object::new();
+        if self.is_empty(b'}') {
+            return Ok(Value::Object(object));
+        }
+        loop {
+            let key_at = self.at;
+            let key = self.string()?;
+            if object.contains(&key) {
+                return Err(ReadError { offset: key_at, fault: Fault::DuplicateKey(key) });
+            }
+            self.skip_space();
+            self.expect(b':')?;
+            self.skip_space();
+            let value = self.value()?;
+            object.insert(key, value);
+            if !self.continues(b'}')? {
+                return Ok(Value::Object(object));
+            }
+        }
+    }
+
+    fn number(&mut self) -> Result<Value, ReadError> {
+        let start = self.at;
+        let is_negative = self.peek() == Some(b'-');
+        if is_negative {
+            self.at += 1;
+        }
+        let digits_at = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        let digits = &self.text[digits_at..self.at];
+        if digits.is_empty() {
+            return self.unexpected();
+        }
+        let fault = if digits.len() > 1 && digits.starts_with('0') {
+            Fault::Syntax
+        } else if matches!(self.peek(), Some(b'.' | b'e' | b'E')) || (is_negative && digits == "0") {
+            Fault::Float
+        } else {
+            match digits.parse().ok().and_then(Integer::new) {
+                Some(integer) if is_negative => {
+                    return Ok(Value::Integer(
+                        Integer::new(-integer.value()).expect("the range is symmetric"),
+                    ));
+                }
+                Some(integer) => return Ok(Value::Integer(integer)),
+                None => Fault::IntegerRange,
+            }
+        };
+        Err(ReadError { offset: start, fault })
+    }
+
+    fn string(&mut self) -> Result<String, ReadError> {
+        self.expect(b'"')?;
+        let mut out = String::new();
+        loop {
+            let rest = &self.text.as_bytes()[self.at..];
+            let Some(plain) = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\')
+            else {
+                self.at = self.text.len();
+                return self.fail(Fault::End);
+            };
+            out.push_str(&self.text[self.at..self.at + plain]);
+            self.at += plain;
+            match rest[plain] {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                b'\\' => out.push(self.escape()?),
+                _ => return self.fail(Fault::Control),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, ReadError> {
+        let start = self.at;
+        self.at += 1;
+        let c = match self.peek() {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                self.at += 1;
+                let high = self.hex4()?;
+                return self.finish_unicode(start, high);
+            }
+            _ => return self.unexpected(),
+        };
+        self.at += 1;
+        Ok(c)
+    }
+
+    fn finish_unicode(&mut self, start: usize, high: u16) -> Result<char, ReadError> {
+        let lone = ReadError { offset: start, fault: Fault::LoneSurrogate };
+        if let Some(c) = char::from_u32(high.into()) {
+            return Ok(c);
+        }
+        if !self.text[self.at..].starts_with("\\u") {
+            return Err(lone);
+        }
+        self.at += 2;
+        let low = self.hex4()?;
+        match char::decode_utf16([high, low]).next() {
+            Some(Ok(c)) => Ok(c),
+            _ => Err(lone),
+        }
+    }
+
+    fn hex4(&mut self) -> Result<u16, ReadError> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let digit = match self.peek() {
+                Some(byte @ b'0'..=b'9') => byte - b'0',
+                Some(byte @ b'a'..=b'f') => byte - b'a' + 10,
+                Some(byte @ b'A'..=b'F') => byte - b'A' + 10,
+                _ => return self.unexpected(),
+            };
+            unit = unit << 4 | u16::from(digit);
+            self.at += 1;
+        }
+        Ok(unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write::to_string;
+    use super::*;
+
+    fn check(text: &[u8], expect: &str) {
+        match parse(text) {
+            Ok(value) => assert_eq!(to_string(&value), expect),
+            Err(error) => assert_eq!(format!("{}: {}", error.offset, error.fault), expect),
+        }
+    }
+
+    #[test]
+    fn what_json_allows_is_read() {
+        check(b" { \"b\" : [ 1 , -2 ] , \"a\" : \"\\u00e9\\/\" }\r\n", "{\"a\":\"\u{e9}/\",\"b\":[1,-2]}");
+        check(b"\"\\ud83d\\ude00\"", "\"\u{1f600}\"");
+        check(b"9007199254740991", "9007199254740991");
+        check(b"-9007199254740991", "-9007199254740991");
+        check(b"{}", "{}");
+        check(b"[]", "[]");
+    }
+
+    #[test]
+    fn a_key_twice_is_refused_at_any_depth() {
+        check(b"{\"a\":1,\"a\":1}", "7: the key \"a\" occurs twice");
+        check(b"[{\"x\":[{\"b\":0,\"\\u0062\":0}]}]", "14: the key \"b\" occurs twice");
+        check(b"{\"a\":{\"a\":1}}", "{\"a\":{\"a\":1}}");
+    }
+
+    #[test]
+    fn surrogates_come_in_pairs() {
+        check(b"\"\\ud83d\"", "1: half a surrogate pair");
+        check(b"\"\\ude00\\ud83d\"", "1: half a surrogate pair");
+        check(b"\"\\ud83dx\"", "1: half a surrogate pair");
+        check(b"\"\\ud83d\\u0041\"", "1: half a surrogate pair");
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_foreign_bytes_are_refused() {
+        check(b"\xef\xbb\xbf{}", "0: it begins with a byte order mark");
+        check(b"\"\xff\"", "1: not UTF-8");
+        check(b"\"\xed\xa0\x80\"", "1: not UTF-8");
+        check(b"\"a\x01\"", "2: an unescaped control character in a string");
+    }
+
+    #[test]
+    fn only_exact_integers_are_numbers() {
+        for float in ["1.0", "1e3", "1E3", "-0", "0.5", "-0.0"] {
+            check(float.as_bytes(), "0: a number that is not a plain integer");
+        }
+        for huge in ["9007199254740992", "-9007199254740992", "18446744073709551616", &"9".repeat(400)] {
+            check(huge.as_bytes(), "0: an integer beyond \u{b1}9007199254740991");
+        }
+        for broken in ["01", "-01"] {
+            check(broken.as_bytes(), "0: not JSON");
+        }
+        check(b"-", "1: it ends too early");
+        check(b"+1", "0: not JSON");
+        check(b"NaN", "0: not JSON");
+    }
+
+    #[test]
+    fn depth_is_counted_and_cannot_overflow_the_stack() {
+        let deep = |depth: usize| [vec![b'['; depth], vec![b']'; depth]].concat();
+        assert!(parse(&deep(MAX_DEPTH)).is_ok());
+        check(&deep(MAX_DEPTH + 1), "64: nested deeper than 64");
+        check(&vec![b'['; 1 << 20], "64: nested deeper than 64");
+        let flat = format!("[{}0]", "[],".repeat(1000));
+        assert!(parse(flat.as_bytes()).is_ok(), "depth is left again");
+    }
+
+    #[test]
+    fn one_text_is_one_value() {
+        check(b"{} {}", "3: something follows the value");
+        check(b"", "0: it ends too early");
+        check(b"{\"a\":1,}", "7: not JSON");
+        check(b"[1,]", "3: not JSON");
+        check(b"{'a':1}", "1: not JSON");
+        check(b"tru", "3: it ends too early");
+        check(b"\"a", "2: it ends too early");
+        let error = parse(b"{\n  \"a\": 1,\n  \"a\": 2}").unwrap_err();
+        assert_eq!(error.position(b"{\n  \"a\": 1,\n  \"a\": 2}"), (3, 3));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_and_what_it_accepts_others_accept(bytes: Vec<u8>) {
+            if parse(&bytes).is_ok() {
+                proptest::prop_assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok());
+            }
+        }
+
+        #[test]
+        fn near_json_is_read_as_others_read_it(text in "[\\[\\]{}\",:0-9a\\\\u. -]{0,24}") {
+            if let Ok(value) = parse(text.as_bytes()) {
+                let other: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let ours: serde_json::Value = serde_json::from_str(&to_string(&value)).unwrap();
+                proptest::prop_assert_eq!(ours, other);
+            }
+        }
+    }
+}
