@@ -3,6 +3,8 @@
 //! `identity` is what the run id is computed from, and nothing else is; `observed` is true of this run only;
 //! `coverage` says how far the record can be trusted.
 
+pub mod identity;
+
 use std::collections::BTreeMap;
 
 use crate::canon::digest::Digest;
@@ -67,6 +69,10 @@ pub enum Component {
 }
 
 impl Component {
+    /// Every component, in order.
+    pub const ALL: [Self; 7] =
+        [Self::Fs, Self::Exec, Self::Net, Self::Env, Self::Capabilities, Self::Observer, Self::Launch];
+
     /// The word in every format.
     pub fn as_str(self) -> &'static str {
         match self {

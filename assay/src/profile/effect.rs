@@ -150,12 +150,42 @@ pub struct NetEffect {
     pub proto: String,
     /// The name the run's own resolver gave for the address, when known.
     pub host: Option<String>,
+    /// How `host` is known; absent exactly when `host` is.
+    pub host_from: Option<HostFrom>,
     /// An IP address without port, a socket's path, `@name` if abstract; absent for `proto` only.
     pub address: Option<Name>,
     /// The port, or absent when there is none or it was folded as ephemeral.
     pub port: Option<Port>,
     /// Whether it was let through.
     pub result: EffectResult,
+}
+
+/// Where the name of a host is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostFrom {
+    /// An answer to the run's own DNS question.
+    Dns,
+    /// The server name of a TLS greeting.
+    Sni,
+    /// The `Host` of an HTTP request.
+    Http,
+    /// `/etc/hosts`.
+    Hosts,
+}
+
+impl HostFrom {
+    /// Every source, in order.
+    pub const ALL: [Self; 4] = [Self::Dns, Self::Sni, Self::Http, Self::Hosts];
+
+    /// The word in every format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Sni => "sni",
+            Self::Http => "http",
+            Self::Hosts => "hosts",
+        }
+    }
 }
 
 /// A port as the identity has it.
