@@ -1,3 +1,3 @@
-//! Under construction.
+//! What can be tested without privileges, from outside: one binary, one module a subject.
 
-fn main() {}
+mod oracle;
