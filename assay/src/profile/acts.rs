@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn refusals_are_denied_and_connections_under_way_were_made() {
         let check = |class, errno, want| {
-            assert_eq!(ending(class, CallResult::Errno(errno)), want, "{class:?} {errno}")
+            assert_eq!(ending(class, CallResult::Errno(errno)), want, "{class:?} {errno}");
         };
         for errno in [EACCES, EPERM, EROFS] {
             check(ActClass::OpenRead, errno, Ending::Effect(EffectResult::Denied));
