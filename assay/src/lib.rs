@@ -14,3 +14,4 @@ pub mod evidence;
 pub mod exit;
 pub mod observe;
 pub mod profile;
+pub mod sandbox;
