@@ -111,4 +111,16 @@ pub const PRINTERS: &[&str] = &["assay/src/cli/output.rs"];
 
 /// Files that may say `unsafe`: in the kernel half, where every helper call needs it; in the userspace half only where
 /// neither rustix nor aya nor landlock has a safe wrapper.
-pub const UNSAFE: &[&str] = &["assay-ebpf/src/"];
+pub const UNSAFE: &[&str] = &[
+    "assay-ebpf/src/",
+    // tokio wants a promise about the descriptor it watches.
+    "assay/src/observe/kernel/ring.rs",
+    // bpf(2) itself, for an attach type aya does not have.
+    "assay/src/host/bpf_syscall.rs",
+    // execve, unshare, getpwnam_r; masks, dispositions and signalfd; what was open before main.
+    "assay/src/sandbox/exec.rs",
+    "assay/src/sandbox/inherited.rs",
+    "assay/src/sandbox/namespace.rs",
+    "assay/src/sandbox/signals.rs",
+    "assay/src/sandbox/user.rs",
+];
