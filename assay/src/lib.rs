@@ -14,4 +14,3 @@ pub mod evidence;
 pub mod exit;
 pub mod observe;
 pub mod profile;
-pub mod sandbox;

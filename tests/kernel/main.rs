@@ -1,5 +1,3 @@
-//! What needs root and a real kernel: one binary, one module a subject. `cargo xtask kernel` runs it.
+//! Under construction.
 
-mod harness;
-mod needs;
-mod oracle;
+fn main() {}

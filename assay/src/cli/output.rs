@@ -88,7 +88,7 @@ impl Output {
         self.wants_color(std::io::stdout().is_terminal())
     }
 
-    fn wants_color(self, is_terminal: bool) -> bool {
+    fn wants_color(&self, is_terminal: bool) -> bool {
         match self.color {
             Color::Always => true,
             Color::Never => false,
@@ -97,7 +97,7 @@ impl Output {
     }
 
     /// One line on stderr. Controls in `text` are shown, not sent: names in it may be hostile.
-    fn line(self, word: &str, style: &str, text: &str) {
+    fn line(&self, word: &str, style: &str, text: &str) {
         let mut stderr = std::io::stderr().lock();
         let shown: String =
             text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();

@@ -3,17 +3,7 @@
 //! `identity` is what the run id is computed from, and nothing else is; `observed` is true of this run only;
 //! `coverage` says how far the record can be trusted.
 
-pub mod archive;
-pub mod bundle;
-pub mod events;
 pub mod identity;
-pub mod integrity;
-pub mod manifest;
-#[cfg(test)]
-pub(crate) mod samples;
-pub mod timestamp;
-pub mod verify;
-pub mod version;
 
 use std::collections::BTreeMap;
 

@@ -16,6 +16,32 @@ pub enum Effect {
     Net(NetEffect),
 }
 
+impl Effect {
+    /// The same effect with every name in it passed through `change`.
+    #[must_use]
+    pub fn map_names(&self, change: &mut dyn FnMut(&str) -> String) -> Self {
+        let mut name = |name: &Name| Name::from_canonical(change(name.as_str()));
+        match self {
+            Self::Fs(FsEffect { op, path, to, result }) => {
+                Self::Fs(FsEffect { op: *op, path: name(path), to: to.as_ref().map(name), result: *result })
+            }
+            Self::Exec(ExecEffect { path, result }) => {
+                Self::Exec(ExecEffect { path: name(path), result: *result })
+            }
+            Self::Net(net) => Self::Net(NetEffect { address: net.address.as_ref().map(name), ..net.clone() }),
+        }
+    }
+
+    /// Whether it happened.
+    pub fn result(&self) -> EffectResult {
+        match self {
+            Self::Fs(effect) => effect.result,
+            Self::Exec(effect) => effect.result,
+            Self::Net(effect) => effect.result,
+        }
+    }
+}
+
 /// Whether the kernel, or anybody, refused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectResult {

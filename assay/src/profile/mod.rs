@@ -1,6 +1,17 @@
 //! Observations → effects: the canonicaliser and what it makes. Pure.
 
 pub mod acts;
+pub mod canonical;
+pub mod content_address;
 pub mod effect;
 pub mod name;
+pub mod naming;
+pub mod paths;
+pub mod ports;
+pub mod processes;
+pub mod redact;
 pub mod roots;
+pub mod secrets;
+pub mod settle;
+pub mod timestamp;
+pub mod volatile;

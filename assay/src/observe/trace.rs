@@ -1,0 +1,521 @@
+//! One observation → one line of the trace: NDJSON, a JSON object and LF. Pure.
+//!
+//! Names are in their text form, secrets are replaced, and a hostile name cannot end the line. Secrets are numbered
+//! in the order of the trace.
+
+use std::fmt::Write as _;
+
+use crate::profile::name::Name;
+use crate::profile::redact::{Secret, find_in_argv, find_key_shapes};
+use crate::profile::secrets::Secrets;
+
+use super::observation::{
+    Access, Act, CallResult, Endpoint, ExecAct, FileAct, FileOp, NetAct, NetOp, Observation, PairAct, PairOp,
+    PathRef, PathState,
+};
+
+/// Writes the lines of one trace.
+#[derive(Debug, Default)]
+pub struct TraceWriter {
+    secrets: Secrets,
+    events: u64,
+}
+
+impl TraceWriter {
+    /// A writer for a run of `command`, whose secrets are known from the first line on.
+    pub fn new(command: &[Vec<u8>]) -> Self {
+        let mut secrets = Secrets::default();
+        let found = find_in_argv(command);
+        for (text, found) in command.iter().zip(&found) {
+            secrets.learn(text, found);
+        }
+        Self { secrets, events: 0 }
+    }
+
+    /// Appends the line of `observation` to `out`. Process births and ends, and notes of the observer about itself,
+    /// are no calls of the run's and have no line.
+    pub fn line(&mut self, observation: &Observation, out: &mut String) {
+        let op = match &observation.act {
+            Act::File(act) => file_op(act.op),
+            Act::Pair(act) => pair_op(act.op),
+            Act::Exec(_) => "exec",
+            Act::Net(act) => net_op(act.op),
+            Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } => return,
+        };
+        self.events += 1;
+        let Observation { seq, t_ns, pid, tid, ppid, .. } = observation;
+        // Writing to a String cannot fail.
+        let _ = write!(out, r#"{{"seq":{seq},"t_ns":{t_ns},"pid":{pid},"tid":{tid},"ppid":{ppid}"#);
+        self.text("comm", &observation.comm, out);
+        let _ = write!(out, r#","op":"{op}""#);
+        match &observation.act {
+            Act::File(act) => self.file(act, out),
+            Act::Pair(act) => self.pair(act, out),
+            Act::Exec(act) => self.exec(act, out),
+            Act::Net(act) => self.net(act, out),
+            Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } => {}
+        }
+        match observation.result {
+            CallResult::Ok => out.push_str(",\"result\":\"ok\"}\n"),
+            CallResult::Errno(errno) => {
+                let _ = writeln!(out, r#","result":"{}"}}"#, errno_name(errno));
+            }
+        }
+    }
+
+    /// The last line.
+    pub fn end(&self, lost: u64) -> String {
+        format!("{{\"end\":true,\"events\":{},\"lost\":{lost}}}\n", self.events)
+    }
+
+    /// How many lines were written.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    fn file(&mut self, act: &FileAct, out: &mut String) {
+        self.path("path", &act.path, out);
+        self.requested("requested", act.requested.as_deref(), &act.path, out);
+        if act.op == FileOp::Open {
+            out.push_str(",\"access\":[");
+            for (position, access) in act.access.iter().enumerate() {
+                let comma = if position > 0 { "," } else { "" };
+                let _ = write!(out, r#"{comma}"{}""#, access_word(*access));
+            }
+            out.push(']');
+            if act.is_path_only {
+                out.push_str(",\"path_only\":true");
+            }
+        }
+    }
+
+    fn pair(&mut self, act: &PairAct, out: &mut String) {
+        self.path("path", &act.path, out);
+        self.path("to", &act.to, out);
+        self.requested("requested", act.requested.0.as_deref(), &act.path, out);
+        self.requested("requested_to", act.requested.1.as_deref(), &act.to, out);
+        if act.is_exchange {
+            out.push_str(",\"exchange\":true");
+        }
+    }
+
+    fn exec(&mut self, act: &ExecAct, out: &mut String) {
+        self.path("path", &act.path, out);
+        self.requested("requested", act.requested.as_deref(), &act.path, out);
+        if let Some(interpreter) = &act.interpreter {
+            self.path("interpreter", interpreter, out);
+        }
+        out.push_str(",\"argv\":[");
+        let found = find_in_argv(&act.argv);
+        for (position, (argument, mut found)) in act.argv.iter().zip(found).enumerate() {
+            if position > 0 {
+                out.push(',');
+            }
+            self.secrets.learn(argument, &found);
+            self.secrets.add_learned(argument, &mut found);
+            self.quoted(argument, &found, out);
+        }
+        out.push(']');
+        if act.is_argv_cut {
+            out.push_str(",\"argv_cut\":true");
+        }
+    }
+
+    fn net(&mut self, act: &NetAct, out: &mut String) {
+        let _ = write!(out, r#","proto":"{}""#, act.proto);
+        match &act.endpoint {
+            Endpoint::Inet(address) => {
+                let _ =
+                    write!(out, r#","address":"{}","port":{}"#, address.ip().to_canonical(), address.port());
+            }
+            Endpoint::UnixPath(path) => self.path("address", path, out),
+            Endpoint::UnixAbstract(name) => {
+                let mut address = b"@".to_vec();
+                address.extend_from_slice(name);
+                self.text("address", &address, out);
+            }
+            Endpoint::None => {}
+            Endpoint::Unreadable => out.push_str(",\"address_state\":\"unreadable\""),
+        }
+    }
+
+    /// `"key": "path"`, and its state where it is not simply what the kernel resolved.
+    fn path(&mut self, key: &str, path: &PathRef, out: &mut String) {
+        if path.state != PathState::Unreadable || !path.bytes.is_empty() {
+            self.text(key, &path.bytes, out);
+        }
+        let state = match path.state {
+            PathState::Resolved | PathState::Literal => return,
+            PathState::LookedUpLate => "looked-up-late",
+            PathState::Lexical => "lexical",
+            PathState::Nameless => "nameless",
+            PathState::Cut => "cut",
+            PathState::Unreadable => "unreadable",
+        };
+        let _ = write!(out, r#","{key}_state":"{state}""#);
+    }
+
+    fn requested(&mut self, key: &str, requested: Option<&[u8]>, path: &PathRef, out: &mut String) {
+        if let Some(requested) = requested.filter(|requested| *requested != path.bytes) {
+            self.text(key, requested, out);
+        }
+    }
+
+    fn text(&mut self, key: &str, text: &[u8], out: &mut String) {
+        let mut found = find_key_shapes(text);
+        self.secrets.add_learned(text, &mut found);
+        let _ = write!(out, r#","{key}":"#);
+        self.quoted(text, &found, out);
+    }
+
+    fn quoted(&mut self, text: &[u8], found: &[Secret], out: &mut String) {
+        if found.is_empty() {
+            push_json(Name::from_bytes(text).as_str(), out);
+            return;
+        }
+        let mut marked = String::new();
+        self.secrets.mark(text, found, &mut marked, crate::profile::name::escape_into);
+        push_json(&self.secrets.write(&marked), out);
+    }
+}
+
+/// A JSON string. Names have no controls left, so that only the quote and the backslash are special.
+fn push_json(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+/// The word of an open's access.
+pub fn access_word(access: Access) -> &'static str {
+    match access {
+        Access::Read => "read",
+        Access::Write => "write",
+        Access::Create => "create",
+        Access::Truncate => "truncate",
+        Access::Append => "append",
+        Access::Execute => "execute",
+    }
+}
+
+/// The word of a call on one file.
+pub fn file_op(op: FileOp) -> &'static str {
+    match op {
+        FileOp::Open => "open",
+        FileOp::Unlink => "unlink",
+        FileOp::Rmdir => "rmdir",
+        FileOp::Mkdir => "mkdir",
+        FileOp::Mknod => "mknod",
+        FileOp::Truncate => "truncate",
+        FileOp::Chmod => "chmod",
+        FileOp::Chown => "chown",
+        FileOp::Utime => "utimens",
+        FileOp::Setxattr => "setxattr",
+        FileOp::Removexattr => "removexattr",
+        FileOp::Mount => "mount",
+        FileOp::Umount => "umount",
+        FileOp::PivotRoot => "pivot_root",
+        FileOp::Chdir => "chdir",
+        FileOp::Chroot => "chroot",
+        FileOp::Write => "write",
+    }
+}
+
+/// The word of a call on two names.
+pub fn pair_op(op: PairOp) -> &'static str {
+    match op {
+        PairOp::Rename => "rename",
+        PairOp::Link => "link",
+        PairOp::Symlink => "symlink",
+    }
+}
+
+/// The word of a call on a socket.
+pub fn net_op(op: NetOp) -> &'static str {
+    match op {
+        NetOp::Connect => "connect",
+        NetOp::Bind => "bind",
+        NetOp::Listen => "listen",
+        NetOp::Send => "send",
+        NetOp::Socket => "socket",
+    }
+}
+
+/// The name of an errno, `E<n>` when it has none.
+pub fn errno_name(errno: i32) -> String {
+    ERRNO_NAMES
+        .binary_search_by_key(&errno, |(number, _)| *number)
+        .map_or_else(|_| format!("E{errno}"), |found| ERRNO_NAMES[found].1.to_owned())
+}
+
+/// asm-generic's numbers, and those the kernel keeps to itself.
+const ERRNO_NAMES: &[(i32, &str)] = &[
+    (1, "EPERM"),
+    (2, "ENOENT"),
+    (3, "ESRCH"),
+    (4, "EINTR"),
+    (5, "EIO"),
+    (6, "ENXIO"),
+    (7, "E2BIG"),
+    (8, "ENOEXEC"),
+    (9, "EBADF"),
+    (10, "ECHILD"),
+    (11, "EAGAIN"),
+    (12, "ENOMEM"),
+    (13, "EACCES"),
+    (14, "EFAULT"),
+    (15, "ENOTBLK"),
+    (16, "EBUSY"),
+    (17, "EEXIST"),
+    (18, "EXDEV"),
+    (19, "ENODEV"),
+    (20, "ENOTDIR"),
+    (21, "EISDIR"),
+    (22, "EINVAL"),
+    (23, "ENFILE"),
+    (24, "EMFILE"),
+    (25, "ENOTTY"),
+    (26, "ETXTBSY"),
+    (27, "EFBIG"),
+    (28, "ENOSPC"),
+    (29, "ESPIPE"),
+    (30, "EROFS"),
+    (31, "EMLINK"),
+    (32, "EPIPE"),
+    (33, "EDOM"),
+    (34, "ERANGE"),
+    (35, "EDEADLK"),
+    (36, "ENAMETOOLONG"),
+    (37, "ENOLCK"),
+    (38, "ENOSYS"),
+    (39, "ENOTEMPTY"),
+    (40, "ELOOP"),
+    (42, "ENOMSG"),
+    (43, "EIDRM"),
+    (44, "ECHRNG"),
+    (45, "EL2NSYNC"),
+    (46, "EL3HLT"),
+    (47, "EL3RST"),
+    (48, "ELNRNG"),
+    (49, "EUNATCH"),
+    (50, "ENOCSI"),
+    (51, "EL2HLT"),
+    (52, "EBADE"),
+    (53, "EBADR"),
+    (54, "EXFULL"),
+    (55, "ENOANO"),
+    (56, "EBADRQC"),
+    (57, "EBADSLT"),
+    (59, "EBFONT"),
+    (60, "ENOSTR"),
+    (61, "ENODATA"),
+    (62, "ETIME"),
+    (63, "ENOSR"),
+    (64, "ENONET"),
+    (65, "ENOPKG"),
+    (66, "EREMOTE"),
+    (67, "ENOLINK"),
+    (68, "EADV"),
+    (69, "ESRMNT"),
+    (70, "ECOMM"),
+    (71, "EPROTO"),
+    (72, "EMULTIHOP"),
+    (73, "EDOTDOT"),
+    (74, "EBADMSG"),
+    (75, "EOVERFLOW"),
+    (76, "ENOTUNIQ"),
+    (77, "EBADFD"),
+    (78, "EREMCHG"),
+    (79, "ELIBACC"),
+    (80, "ELIBBAD"),
+    (81, "ELIBSCN"),
+    (82, "ELIBMAX"),
+    (83, "ELIBEXEC"),
+    (84, "EILSEQ"),
+    (85, "ERESTART"),
+    (86, "ESTRPIPE"),
+    (87, "EUSERS"),
+    (88, "ENOTSOCK"),
+    (89, "EDESTADDRREQ"),
+    (90, "EMSGSIZE"),
+    (91, "EPROTOTYPE"),
+    (92, "ENOPROTOOPT"),
+    (93, "EPROTONOSUPPORT"),
+    (94, "ESOCKTNOSUPPORT"),
+    (95, "EOPNOTSUPP"),
+    (96, "EPFNOSUPPORT"),
+    (97, "EAFNOSUPPORT"),
+    (98, "EADDRINUSE"),
+    (99, "EADDRNOTAVAIL"),
+    (100, "ENETDOWN"),
+    (101, "ENETUNREACH"),
+    (102, "ENETRESET"),
+    (103, "ECONNABORTED"),
+    (104, "ECONNRESET"),
+    (105, "ENOBUFS"),
+    (106, "EISCONN"),
+    (107, "ENOTCONN"),
+    (108, "ESHUTDOWN"),
+    (109, "ETOOMANYREFS"),
+    (110, "ETIMEDOUT"),
+    (111, "ECONNREFUSED"),
+    (112, "EHOSTDOWN"),
+    (113, "EHOSTUNREACH"),
+    (114, "EALREADY"),
+    (115, "EINPROGRESS"),
+    (116, "ESTALE"),
+    (117, "EUCLEAN"),
+    (118, "ENOTNAM"),
+    (119, "ENAVAIL"),
+    (120, "EISNAM"),
+    (121, "EREMOTEIO"),
+    (122, "EDQUOT"),
+    (123, "ENOMEDIUM"),
+    (124, "EMEDIUMTYPE"),
+    (125, "ECANCELED"),
+    (126, "ENOKEY"),
+    (127, "EKEYEXPIRED"),
+    (128, "EKEYREVOKED"),
+    (129, "EKEYREJECTED"),
+    (130, "EOWNERDEAD"),
+    (131, "ENOTRECOVERABLE"),
+    (132, "ERFKILL"),
+    (133, "EHWPOISON"),
+    (512, "ERESTARTSYS"),
+    (513, "ERESTARTNOINTR"),
+    (514, "ERESTARTNOHAND"),
+    (515, "ENOIOCTLCMD"),
+    (516, "ERESTART_RESTARTBLOCK"),
+    (517, "EPROBE_DEFER"),
+    (518, "EOPENSTALE"),
+    (519, "ENOPARAM"),
+    (521, "EBADHANDLE"),
+    (522, "ENOTSYNC"),
+    (523, "EBADCOOKIE"),
+    (524, "ENOTSUPP"),
+    (525, "ETOOSMALL"),
+    (526, "ESERVERFAULT"),
+    (527, "EBADTYPE"),
+    (528, "EJUKEBOX"),
+    (529, "EIOCBQUEUED"),
+    (530, "ERECALLCONFLICT"),
+    (531, "ENOGRACE"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::observation::FileKind;
+
+    fn observation(act: Act, result: CallResult) -> Observation {
+        Observation { seq: 3, t_ns: 5, pid: 7, tid: 8, ppid: 1, comm: b"a\"b\n".to_vec(), act, result }
+    }
+
+    fn check(act: Act, result: CallResult, want: &str) {
+        let mut out = String::new();
+        TraceWriter::new(&[]).line(&observation(act, result), &mut out);
+        let head = r#"{"seq":3,"t_ns":5,"pid":7,"tid":8,"ppid":1,"comm":"a\"b\\x0a","#;
+        assert_eq!(out.strip_prefix(head), Some(format!("{want}\n").as_str()));
+        serde_json::from_str::<serde_json::Value>(&out).unwrap();
+    }
+
+    #[test]
+    fn an_open_tells_where_it_went_and_what_was_asked() {
+        let act = FileAct {
+            op: FileOp::Open,
+            path: PathRef::resolved("/usr/share/x"),
+            requested: Some(b"x".to_vec()),
+            access: [Access::Write, Access::Read].into(),
+            kind: FileKind::Regular,
+            is_path_only: false,
+        };
+        check(
+            Act::File(act.clone()),
+            CallResult::Ok,
+            r#""op":"open","path":"/usr/share/x","requested":"x","access":["read","write"],"result":"ok"}"#,
+        );
+        let same = FileAct {
+            requested: Some(b"/usr/share/x".to_vec()),
+            access: [].into(),
+            is_path_only: true,
+            ..act
+        };
+        check(
+            Act::File(same),
+            CallResult::Errno(13),
+            r#""op":"open","path":"/usr/share/x","access":[],"path_only":true,"result":"EACCES"}"#,
+        );
+    }
+
+    #[test]
+    fn a_program_start_is_one_line_without_its_secrets() {
+        let act = ExecAct {
+            path: PathRef::resolved("/w/s.sh"),
+            requested: Some(b"./s.sh".to_vec()),
+            interpreter: Some(PathRef::resolved("/usr/bin/bash")),
+            argv: vec![b"/bin/sh".to_vec(), b"./s.sh".to_vec(), b"--password=hunter2".to_vec()],
+            is_argv_cut: false,
+            is_privileged: false,
+        };
+        let want = r#""op":"exec","path":"/w/s.sh","requested":"./s.sh","interpreter":"/usr/bin/bash","argv":["/bin/sh","./s.sh","--password=${REDACTED:1}"],"result":"ok"}"#;
+        check(Act::Exec(act), CallResult::Ok, want);
+    }
+
+    #[test]
+    fn a_connection_tells_address_and_port() {
+        let net = |endpoint| Act::Net(NetAct { op: NetOp::Connect, proto: "tcp", endpoint });
+        check(
+            net(Endpoint::Inet("[::ffff:127.0.0.1]:80".parse().unwrap())),
+            CallResult::Errno(115),
+            r#""op":"connect","proto":"tcp","address":"127.0.0.1","port":80,"result":"EINPROGRESS"}"#,
+        );
+        check(
+            net(Endpoint::UnixAbstract(b"x\0".to_vec())),
+            CallResult::Errno(9999),
+            r#""op":"connect","proto":"tcp","address":"@x\\x00","result":"E9999"}"#,
+        );
+        check(
+            net(Endpoint::Unreadable),
+            CallResult::Ok,
+            r#""op":"connect","proto":"tcp","address_state":"unreadable","result":"ok"}"#,
+        );
+    }
+
+    #[test]
+    fn names_of_errnos_are_in_order_for_the_search() {
+        assert!(ERRNO_NAMES.is_sorted());
+        assert_eq!(errno_name(2), "ENOENT");
+        assert_eq!(errno_name(11), "EAGAIN");
+        assert_eq!(errno_name(512), "ERESTARTSYS");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_name_stays_on_its_line(bytes: Vec<u8>) {
+            let act = Act::Pair(PairAct {
+                op: PairOp::Symlink,
+                path: PathRef::resolved(bytes.clone()),
+                to: PathRef::literal(bytes.clone()),
+                requested: (Some(bytes.clone()), None),
+                is_exchange: false,
+            });
+            let mut out = String::new();
+            TraceWriter::new(&[]).line(&observation(act, CallResult::Ok), &mut out);
+            proptest::prop_assert_eq!(out.matches('\n').count(), 1);
+            let line: serde_json::Value = serde_json::from_str(&out).unwrap();
+            let path = line["path"].as_str().unwrap();
+            if find_key_shapes(&bytes).is_empty() {
+                proptest::prop_assert_eq!(crate::profile::name::unescape(path), Some(bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,482 @@
+//! Observations → the identity of a run: the canonicaliser `assay-canon/1`.
+//!
+//! Observations stream in; each is folded at once into a few numbers, so that a million repetitions cost no memory.
+//! [`Canonicalizer::finish`] then decides what is volatile from what became of it, and gives the identity and all
+//! that a reader needs to undo it. Pure: no I/O, no clock, no environment; order, repetition and interleaving of the
+//! observations do not matter. Specified in `docs/formats/canonicalisation.md`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use crate::evidence::{Degradation, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
+use crate::observe::loss::{Gap, Kind};
+use crate::observe::observation::{
+    Access, Act, CallResult, Endpoint, ExecAct, FileAct, NetAct, NetOp, Observation, PairAct, PairOp, PathRef,
+};
+use crate::observe::trace::errno_name;
+
+use super::acts::{ActClass, Ending, Need, class_of_net, class_of_pair, classes_of_file, ending, row};
+use super::effect::{Effect, EffectResult};
+use super::name::Name;
+use super::paths::{MadeAs, PathId, PathTable};
+use super::processes::ProcessTable;
+use super::roots::{Roots, is_beneath, parent};
+use super::settle;
+use super::volatile::Template;
+
+/// What is known about a run before it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CanonContext {
+    /// The places names are relative to.
+    pub roots: Roots,
+    /// The command and its arguments, as given.
+    pub command: Vec<Vec<u8>>,
+    /// The command's process id.
+    pub root_pid: u32,
+    /// When it started, in seconds since 1970; without it any date between 2020 and 2100 counts as one.
+    pub started_at: Option<u64>,
+    /// What the sandbox itself put in the way.
+    pub barriers: Barriers,
+    /// The ports the kernel chooses from (`ip_local_port_range`).
+    pub ephemeral_ports: RangeInclusive<u16>,
+}
+
+impl CanonContext {
+    /// A context with nothing in the way, for a run that is only observed.
+    pub fn new(roots: Roots, command: Vec<Vec<u8>>, root_pid: u32) -> Self {
+        Self {
+            roots,
+            command,
+            root_pid,
+            started_at: None,
+            barriers: Barriers::default(),
+            ephemeral_ports: 32_768..=60_999,
+        }
+    }
+}
+
+/// What the sandbox put in the way: an act that ended there was denied by the policy, whatever errno the child got.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Barriers {
+    /// Paths hidden behind a mask or placeholder: every act on them or beneath, even one that succeeded.
+    pub masked: Vec<Vec<u8>>,
+    /// Paths under a read-only mount of ours, and directories pinned above a deny: acts that need `write` and failed.
+    pub read_only: Vec<Vec<u8>>,
+    /// Whether a Landlock ruleset is in force, whose refusal of a rename or link is EXDEV.
+    pub is_landlocked: bool,
+    /// The mount points of the child's tree: EXDEV between two of them is the kernel's own.
+    pub mount_points: Vec<Vec<u8>>,
+}
+
+/// How the run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunEnd {
+    /// How the command ended.
+    pub outcome: Outcome,
+    /// What was asked of the sandbox and not kept.
+    pub degradations: Vec<Degradation>,
+    /// When, in seconds since 1970.
+    pub ended_at: Option<u64>,
+}
+
+/// What the canonicaliser makes of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Canonical {
+    /// What the run id is computed from.
+    pub identity: Identity,
+    /// Facts for each effect of the identity. `denied_by` is set where the canonicaliser knows it.
+    pub facts: BTreeMap<Effect, EffectFacts>,
+    /// What was folded, sorted.
+    pub folded: Vec<Fold>,
+    /// Counters by name; zeros are absent.
+    pub counters: BTreeMap<String, u64>,
+    /// The process tree, in order of birth.
+    pub processes: Vec<ProcessFacts>,
+    /// Every program, script and interpreter started: name in the identity → path as seen, to take its digest from.
+    pub programs: BTreeMap<String, Vec<u8>>,
+    /// `observed.roots`: variable name → path in `Name` form.
+    pub roots: BTreeMap<String, String>,
+    /// What could not be told, for the ledger.
+    pub gaps: BTreeSet<Gap>,
+    /// Directories where a temporary file was renamed onto its target: a policy must let names be made there.
+    pub temp_dirs: BTreeSet<Name>,
+}
+
+/// Folds observations as they come.
+#[derive(Debug)]
+pub struct Canonicalizer {
+    pub(super) context: CanonContext,
+    pub(super) paths: PathTable,
+    pub(super) processes: ProcessTable,
+    pub(super) files: HashMap<FileFact, u64>,
+    pub(super) sockets: HashMap<NetFact, u64>,
+    /// Facts the sandbox's own means decided.
+    pub(super) held: HashSet<FileFact>,
+    pub(super) templates: BTreeSet<(Vec<u8>, usize, Vec<u8>)>,
+    pub(super) failed: HashMap<i32, u64>,
+    pub(super) counts: Counts,
+    pub(super) gaps: BTreeSet<Gap>,
+    pub(super) blind: BTreeMap<&'static str, u64>,
+}
+
+/// Plain counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Observations in all.
+    pub observations: u64,
+    /// Acts that have no effect: `O_PATH`, chdir …
+    pub without_effect: u64,
+    /// Calls that ended with a refusal.
+    pub denied: u64,
+    /// Acts that found the tables full.
+    pub untold: u64,
+}
+
+/// One kind of act on these names with this result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileFact {
+    /// What kind.
+    pub class: ActClass,
+    /// The name.
+    pub path: PathId,
+    /// The second name.
+    pub to: Option<PathId>,
+    /// Whether it was denied.
+    pub result: EffectResult,
+}
+
+/// One kind of act on a socket with this result.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NetFact {
+    /// What kind.
+    pub class: ActClass,
+    /// The protocol.
+    pub proto: &'static str,
+    /// Where.
+    pub place: NetPlace,
+    /// Whether it was denied.
+    pub result: EffectResult,
+}
+
+/// Where a socket act went.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NetPlace {
+    /// Address and port.
+    Inet(IpAddr, u16),
+    /// A socket's path.
+    Path(PathId),
+    /// An abstract name.
+    Abstract(Vec<u8>),
+    /// None that is told.
+    None,
+    /// It could not be read.
+    Unreadable,
+}
+
+/// The most distinct facts kept; a run with more is told with a gap.
+const MAX_FACTS: usize = 8_000_000;
+/// The most templates kept.
+const MAX_TEMPLATES: usize = 256;
+
+const EXDEV: i32 = 18;
+const EBUSY: i32 = 16;
+
+impl Canonicalizer {
+    /// A canonicaliser for one run.
+    pub fn new(context: CanonContext) -> Self {
+        let processes = ProcessTable::new(context.root_pid);
+        let mut canonicalizer = Self {
+            context,
+            paths: PathTable::default(),
+            processes,
+            files: HashMap::new(),
+            sockets: HashMap::new(),
+            held: HashSet::new(),
+            templates: BTreeSet::new(),
+            failed: HashMap::new(),
+            counts: Counts::default(),
+            gaps: BTreeSet::new(),
+            blind: BTreeMap::new(),
+        };
+        for argument in &canonicalizer.context.command.clone() {
+            canonicalizer.learn_template(argument);
+        }
+        canonicalizer
+    }
+
+    /// Folds one observation.
+    pub fn observe(&mut self, observation: &Observation) {
+        self.counts.observations += 1;
+        self.processes.see(observation);
+        self.count_ending(observation);
+        match &observation.act {
+            Act::File(act) => self.observe_file(observation, act),
+            Act::Pair(act) => self.observe_pair(observation, act),
+            Act::Exec(act) => self.observe_exec(observation, act),
+            Act::Net(act) => self.observe_net(observation, act),
+            Act::Fork { .. } | Act::Exit { .. } => {}
+            Act::Blind { means, .. } => *self.blind.entry(means).or_default() += 1,
+        }
+    }
+
+    /// The identity, and everything that goes with it.
+    pub fn finish(self, end: RunEnd) -> Canonical {
+        settle::settle(&self, end)
+    }
+
+    fn observe_file(&mut self, observation: &Observation, act: &FileAct) {
+        let mut is_without_effect = true;
+        for class in classes_of_file(act).iter() {
+            is_without_effect = false;
+            let Some(path) = self.path(&act.path, Kind::Fs) else { continue };
+            let Some(result) = self.judge(class, observation.result, &act.path, None) else { continue };
+            self.count_file(FileFact { class, path, to: None, result: result.0 }, result.1);
+            let by = (observation.pid, observation.tid);
+            if result.0 == EffectResult::Denied {
+                if row(class).path.contains(&Need::Write) {
+                    self.paths.refused(path, by);
+                }
+                continue;
+            }
+            match class {
+                ActClass::OpenCreate => {
+                    self.paths.made(path, MadeAs::File, by);
+                    if act.access.contains(&Access::Read) {
+                        self.paths.made_read_write(path);
+                    }
+                }
+                // The read of an open that made the file says nothing about what was there before.
+                ActClass::OpenRead if act.access.contains(&Access::Create) => {}
+                ActClass::Mkdir => self.paths.made(path, MadeAs::Directory, by),
+                ActClass::Mknod => self.paths.made(path, MadeAs::File, by),
+                ActClass::Delete => self.paths.deleted(path),
+                _ => self.paths.used(path),
+            }
+        }
+        self.counts.without_effect += u64::from(is_without_effect);
+    }
+
+    fn observe_pair(&mut self, observation: &Observation, act: &PairAct) {
+        let class = class_of_pair(act.op);
+        let (Some(path), Some(to)) = (self.path(&act.path, Kind::Fs), self.path(&act.to, Kind::Fs)) else {
+            return;
+        };
+        let Some(result) = self.judge(class, observation.result, &act.path, Some(&act.to)) else { return };
+        self.count_file(FileFact { class, path, to: Some(to), result: result.0 }, result.1);
+        if act.is_exchange {
+            self.count_file(FileFact { class, path: to, to: Some(path), result: result.0 }, result.1);
+        }
+        let by = (observation.pid, observation.tid);
+        match (act.op, result.0) {
+            (PairOp::Rename | PairOp::Link, EffectResult::Denied) => self.paths.refused(to, by),
+            (PairOp::Symlink, EffectResult::Denied) => self.paths.refused(path, by),
+            (PairOp::Rename, EffectResult::Ok) if act.is_exchange => {
+                self.paths.used(path);
+                self.paths.used(to);
+            }
+            (PairOp::Rename, EffectResult::Ok) => self.paths.renamed(path, &act.path.bytes, to, by),
+            (PairOp::Link, EffectResult::Ok) => self.paths.linked(path, to, by),
+            (PairOp::Symlink, EffectResult::Ok) => self.paths.made(path, MadeAs::OtherName, by),
+        }
+    }
+
+    fn observe_exec(&mut self, observation: &Observation, act: &ExecAct) {
+        for argument in &act.argv {
+            self.learn_template(argument);
+        }
+        let files = std::iter::once(&act.path).chain(&act.interpreter);
+        for (position, file) in files.enumerate() {
+            let Some(result) = self.judge(ActClass::Exec, observation.result, file, None) else { continue };
+            // Which of the two was refused is not told; the script is what was asked for.
+            if position > 0 && result.0 == EffectResult::Denied {
+                continue;
+            }
+            let Some(path) = self.path(file, Kind::Exec) else { continue };
+            self.count_file(FileFact { class: ActClass::Exec, path, to: None, result: result.0 }, result.1);
+            if result.0 == EffectResult::Ok {
+                self.paths.used(path);
+            }
+        }
+    }
+
+    fn observe_net(&mut self, observation: &Observation, act: &NetAct) {
+        let class = class_of_net(act.op);
+        let result = match &act.endpoint {
+            Endpoint::UnixPath(path) => self.judge(class, observation.result, path, None),
+            _ => judge_call(class, observation.result),
+        };
+        let Some((result, is_held)) = result else { return };
+        let place = match &act.endpoint {
+            Endpoint::Inet(address) => NetPlace::Inet(address.ip().to_canonical(), address.port()),
+            Endpoint::UnixPath(path) => match self.path(path, Kind::Net) {
+                Some(id) => {
+                    self.observe_socket_path(observation, act.op, id, result, is_held);
+                    NetPlace::Path(id)
+                }
+                None => return,
+            },
+            Endpoint::UnixAbstract(name) => NetPlace::Abstract(name.clone()),
+            Endpoint::None => NetPlace::None,
+            Endpoint::Unreadable => {
+                self.admit(
+                    Kind::Net,
+                    "address-unreadable",
+                    format!("{} {:?}", act.proto, act.op).to_lowercase(),
+                );
+                NetPlace::Unreadable
+            }
+        };
+        let fact = NetFact { class, proto: act.proto, place, result };
+        if let Some(hits) = self.sockets.get_mut(&fact) {
+            *hits += 1;
+        } else if self.sockets.len() < MAX_FACTS {
+            self.sockets.insert(fact, 1);
+        } else {
+            self.counts.untold += 1;
+        }
+    }
+
+    /// A bind to a path makes a name; a connect uses one.
+    fn observe_socket_path(
+        &mut self,
+        observation: &Observation,
+        op: NetOp,
+        path: PathId,
+        result: EffectResult,
+        is_held: bool,
+    ) {
+        let by = (observation.pid, observation.tid);
+        match (op, result) {
+            (NetOp::Bind, result) => {
+                self.count_file(FileFact { class: ActClass::BindPath, path, to: None, result }, is_held);
+                if result == EffectResult::Ok {
+                    self.paths.made(path, MadeAs::File, by);
+                } else {
+                    self.paths.refused(path, by);
+                }
+            }
+            (_, EffectResult::Ok) => self.paths.used(path),
+            (_, EffectResult::Denied) => {}
+        }
+    }
+
+    fn count_file(&mut self, fact: FileFact, is_held: bool) {
+        if let Some(hits) = self.files.get_mut(&fact) {
+            *hits += 1;
+        } else if self.files.len() < MAX_FACTS {
+            self.files.insert(fact, 1);
+        } else {
+            self.counts.untold += 1;
+        }
+        if is_held {
+            self.held.insert(fact);
+        }
+    }
+
+    fn path(&mut self, path: &PathRef, kind: Kind) -> Option<PathId> {
+        if !path.is_trustworthy() {
+            let reason = if path.state == crate::observe::observation::PathState::Cut {
+                "path-cut"
+            } else {
+                "path-unreadable"
+            };
+            self.admit(kind, reason, Name::from_bytes(&path.bytes).as_str().to_owned());
+        }
+        let id = self.paths.intern(path);
+        self.counts.untold += u64::from(id.is_none());
+        id
+    }
+
+    fn admit(&mut self, kind: Kind, reason: &str, detail: String) {
+        // Each says the same; a hundred are enough for a reader.
+        if self.gaps.len() < 100 {
+            self.gaps.insert(Gap { kind, reason: reason.into(), detail });
+        }
+    }
+
+    /// What the call's result makes of the act, and whether the sandbox's own means decided it; `None` when it is
+    /// a failure and nothing more.
+    fn judge(
+        &self,
+        class: ActClass,
+        result: CallResult,
+        path: &PathRef,
+        to: Option<&PathRef>,
+    ) -> Option<(EffectResult, bool)> {
+        if self.is_held(class, result, path, to) {
+            return Some((EffectResult::Denied, true));
+        }
+        judge_call(class, result)
+    }
+
+    /// Counts how the call ended, once for each call.
+    fn count_ending(&mut self, observation: &Observation) {
+        let CallResult::Errno(errno) = observation.result else { return };
+        let class = match &observation.act {
+            Act::File(act) => classes_of_file(act).iter().next(),
+            Act::Pair(act) => Some(class_of_pair(act.op)),
+            Act::Exec(_) => Some(ActClass::Exec),
+            Act::Net(act) => Some(class_of_net(act.op)),
+            Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } => None,
+        };
+        // An act without an effect is refused or fails like any other.
+        match ending(class.unwrap_or(ActClass::OpenRead), observation.result) {
+            Ending::Effect(EffectResult::Denied) => self.counts.denied += 1,
+            Ending::Effect(EffectResult::Ok) => {}
+            Ending::Failed(_) => *self.failed.entry(errno).or_default() += 1,
+        }
+    }
+
+    fn is_held(&self, class: ActClass, result: CallResult, path: &PathRef, to: Option<&PathRef>) -> bool {
+        let barriers = &self.context.barriers;
+        let names = || std::iter::once(path).chain(to.filter(|_| class != ActClass::Symlink));
+        let hits = |held: &Vec<Vec<u8>>| {
+            !held.is_empty() && names().any(|name| held.iter().any(|held| is_beneath(&name.bytes, held)))
+        };
+        if hits(&barriers.masked) {
+            return true;
+        }
+        let CallResult::Errno(errno) = result else { return false };
+        let is_refusal = matches!(errno, 1 | 13 | 30 | EBUSY | EXDEV);
+        if is_refusal && row(class).path.contains(&Need::Write) && hits(&barriers.read_only) {
+            return true;
+        }
+        errno == EXDEV
+            && barriers.is_landlocked
+            && matches!(class, ActClass::Rename | ActClass::Link)
+            && to.is_some_and(|to| self.is_on_one_mount(&path.bytes, &to.bytes))
+    }
+
+    /// Whether both names lie on one mount, as far as the mount points are known.
+    fn is_on_one_mount(&self, one: &[u8], other: &[u8]) -> bool {
+        let mount = |path: &[u8]| {
+            let points = self.context.barriers.mount_points.iter();
+            points.filter(|point| is_beneath(parent(path), point)).map(Vec::len).max()
+        };
+        mount(one) == mount(other)
+    }
+
+    fn learn_template(&mut self, argument: &[u8]) {
+        if self.templates.len() < MAX_TEMPLATES
+            && let Some(template) = Template::in_argument(argument)
+        {
+            self.templates.insert((template.prefix, template.len, template.suffix));
+        }
+    }
+
+    /// `failed.ENOENT` and its like.
+    pub(super) fn failures(&self) -> impl Iterator<Item = (String, u64)> {
+        self.failed.iter().map(|(errno, count)| (format!("failed.{}", errno_name(*errno)), *count))
+    }
+}
+
+fn judge_call(class: ActClass, result: CallResult) -> Option<(EffectResult, bool)> {
+    match ending(class, result) {
+        Ending::Effect(result) => Some((result, false)),
+        Ending::Failed(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

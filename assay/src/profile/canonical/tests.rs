@@ -1,0 +1,483 @@
+//! What the canonicaliser makes of a few acts, one rule at a time.
+
+use std::net::SocketAddr;
+
+use super::*;
+use crate::observe::observation::{FileKind, FileOp, PathState};
+use crate::profile::roots::CgroupPlace;
+
+/// Writes observations as a run would cause them.
+pub(crate) struct Run {
+    pub(crate) observations: Vec<Observation>,
+    pub(crate) pid: u32,
+}
+
+impl Run {
+    pub(crate) fn new(pid: u32) -> Self {
+        Self { observations: Vec::new(), pid }
+    }
+
+    pub(crate) fn act(&mut self, act: Act, result: CallResult) -> &mut Self {
+        let seq = self.observations.len() as u64;
+        self.observations.push(Observation {
+            seq,
+            t_ns: seq * 1000,
+            pid: self.pid,
+            tid: self.pid,
+            ppid: 1,
+            comm: b"x".to_vec(),
+            act,
+            result,
+        });
+        self
+    }
+
+    pub(crate) fn file(&mut self, op: FileOp, path: &str, access: &[Access], errno: i32) -> &mut Self {
+        let act = FileAct {
+            op,
+            path: PathRef::resolved(path),
+            requested: None,
+            access: access.iter().copied().collect(),
+            kind: FileKind::Regular,
+            is_path_only: false,
+        };
+        self.act(Act::File(act), if errno == 0 { CallResult::Ok } else { CallResult::Errno(errno) })
+    }
+
+    pub(crate) fn read(&mut self, path: &str) -> &mut Self {
+        self.file(FileOp::Open, path, &[Access::Read], 0)
+    }
+
+    pub(crate) fn write(&mut self, path: &str) -> &mut Self {
+        self.file(FileOp::Open, path, &[Access::Write, Access::Truncate], 0)
+    }
+
+    pub(crate) fn create(&mut self, path: &str) -> &mut Self {
+        self.file(FileOp::Open, path, &[Access::Write, Access::Create, Access::Truncate], 0)
+    }
+
+    pub(crate) fn delete(&mut self, path: &str) -> &mut Self {
+        self.file(FileOp::Unlink, path, &[], 0)
+    }
+
+    pub(crate) fn pair(&mut self, op: PairOp, path: &str, to: &str, errno: i32) -> &mut Self {
+        let to = if op == PairOp::Symlink { PathRef::literal(to) } else { PathRef::resolved(to) };
+        let act =
+            PairAct { op, path: PathRef::resolved(path), to, requested: (None, None), is_exchange: false };
+        self.act(Act::Pair(act), if errno == 0 { CallResult::Ok } else { CallResult::Errno(errno) })
+    }
+
+    pub(crate) fn rename(&mut self, path: &str, to: &str) -> &mut Self {
+        self.pair(PairOp::Rename, path, to, 0)
+    }
+
+    pub(crate) fn exec(&mut self, path: &str, interpreter: Option<&str>, argv: &[&str]) -> &mut Self {
+        let act = ExecAct {
+            path: PathRef::resolved(path),
+            requested: None,
+            interpreter: interpreter.map(PathRef::resolved),
+            argv: argv.iter().map(|text| text.as_bytes().to_vec()).collect(),
+            is_argv_cut: false,
+            is_privileged: false,
+        };
+        self.act(Act::Exec(act), CallResult::Ok)
+    }
+
+    pub(crate) fn net(&mut self, op: NetOp, proto: &'static str, address: &str, errno: i32) -> &mut Self {
+        let endpoint = Endpoint::Inet(address.parse::<SocketAddr>().unwrap());
+        let result = if errno == 0 { CallResult::Ok } else { CallResult::Errno(errno) };
+        self.act(Act::Net(NetAct { op, proto, endpoint }), result)
+    }
+
+    pub(crate) fn unix(&mut self, op: NetOp, endpoint: Endpoint) -> &mut Self {
+        self.act(Act::Net(NetAct { op, proto: "unix", endpoint }), CallResult::Ok)
+    }
+
+    pub(crate) fn fork(&mut self, child: u32) -> &mut Self {
+        self.act(Act::Fork { child_pid: child, child_tid: child }, CallResult::Ok)
+    }
+}
+
+pub(crate) fn context(command: &[&str], pid: u32) -> CanonContext {
+    let roots = Roots {
+        workdir: vec![b"/home/u/w".to_vec()],
+        home: vec![b"/home/u".to_vec()],
+        tmpdir: vec![b"/tmp/assay.private".to_vec()],
+        cgroups: vec![CgroupPlace {
+            mount: b"/sys/fs/cgroup".to_vec(),
+            group: b"/sys/fs/cgroup/assay/run-1".to_vec(),
+        }],
+        user: Some(b"alice".to_vec()),
+        hostname: Some(b"box".to_vec()),
+        ..Roots::default()
+    };
+    let command = command.iter().map(|text| text.as_bytes().to_vec()).collect();
+    CanonContext { started_at: Some(1_795_979_501), ..CanonContext::new(roots, command, pid) }
+}
+
+pub(crate) fn end() -> RunEnd {
+    RunEnd { outcome: Outcome::ExitCode(0), degradations: Vec::new(), ended_at: Some(1_795_979_560) }
+}
+
+pub(crate) fn canonicalize(context: CanonContext, observations: &[Observation]) -> Canonical {
+    let mut canonicalizer = Canonicalizer::new(context);
+    for observation in observations {
+        canonicalizer.observe(observation);
+    }
+    canonicalizer.finish(end())
+}
+
+/// An effect as one line.
+pub(crate) fn line(effect: &Effect) -> String {
+    match effect {
+        Effect::Fs(fs) => {
+            let to = fs.to.as_ref().map(|to| format!(" -> {to}")).unwrap_or_default();
+            format!("{} {}{to} {}", fs.op.as_str(), fs.path, fs.result.as_str())
+        }
+        Effect::Exec(exec) => format!("exec {} {}", exec.path, exec.result.as_str()),
+        Effect::Net(net) => {
+            let address = net.address.as_ref().map(|address| format!(" {address}")).unwrap_or_default();
+            let port = match net.port {
+                None => String::new(),
+                Some(crate::profile::effect::Port::Number(port)) => format!(":{port}"),
+                Some(crate::profile::effect::Port::Ephemeral) => ":ephemeral".into(),
+            };
+            format!("{} {}{address}{port} {}", net.op.as_str(), net.proto, net.result.as_str())
+        }
+    }
+}
+
+fn check(write: impl FnOnce(&mut Run), want: &[&str]) -> Canonical {
+    check_in(context(&["prog", "named-a8Kd92.txt"], 1234), write, want)
+}
+
+fn check_in(context: CanonContext, write: impl FnOnce(&mut Run), want: &[&str]) -> Canonical {
+    let mut run = Run::new(1234);
+    write(&mut run);
+    let canonical = canonicalize(context, &run.observations);
+    assert!(canonical.identity.effects.is_sorted());
+    let mut got: Vec<String> = canonical.identity.effects.iter().map(line).collect();
+    got.sort();
+    let mut want = want.to_vec();
+    want.sort_unstable();
+    assert_eq!(got, want);
+    canonical
+}
+
+#[test]
+fn acts_become_effects_by_the_table() {
+    check(
+        |run| {
+            run.read("/etc/hosts").read("/etc/hosts").write("/home/u/w/a").create("/home/u/w/b");
+            run.file(FileOp::Open, "/home/u/x", &[Access::Read, Access::Write], 0);
+            run.file(FileOp::Mkdir, "/home/u/w/d", &[], 0).delete("/home/u/w/b");
+            run.file(FileOp::Chmod, "/srv/c", &[], 1).file(FileOp::Open, "/no", &[Access::Read], 2);
+            run.pair(PairOp::Symlink, "/home/u/w/l", "/home/u/x", 0).pair(
+                PairOp::Link,
+                "/srv/c",
+                "/srv/d",
+                0,
+            );
+            run.exec("/home/u/w/s.sh", Some("/usr/bin/bash"), &["/bin/sh", "s.sh"]);
+        },
+        &[
+            "read /etc/hosts ok",
+            "read ${HOME}/x ok",
+            "write ${HOME}/x ok",
+            "write ${WORKDIR}/a ok",
+            "create ${WORKDIR}/b ok",
+            "create ${WORKDIR}/d/ ok",
+            "delete ${WORKDIR}/b ok",
+            "link /srv/c -> /srv/d ok",
+            "symlink ${WORKDIR}/l -> ${HOME}/x ok",
+            "attr /srv/c denied",
+            "exec /usr/bin/bash ok",
+            "exec ${WORKDIR}/s.sh ok",
+        ],
+    );
+}
+
+#[test]
+fn repetition_is_counted_and_failures_are_only_counted() {
+    let canonical = check(
+        |run| {
+            run.read("/a").read("/a").file(FileOp::Open, "/a", &[Access::Read, Access::Write], 2);
+        },
+        &["read /a ok"],
+    );
+    assert_eq!(canonical.facts.values().next().unwrap().hits, 2);
+    assert_eq!(canonical.counters["failed.ENOENT"], 1);
+    assert_eq!(canonical.counters["observations"], 3);
+}
+
+#[test]
+fn temporary_names_fold_and_can_be_undone() {
+    let canonical = check(
+        |run| {
+            run.create("/tmp/ccabcdef.s").delete("/tmp/ccabcdef.s");
+            run.create("/tmp/cczzzzzz.s").delete("/tmp/cczzzzzz.s");
+            run.create("/home/u/w/named-a8Kd92.txt").delete("/home/u/w/named-a8Kd92.txt");
+            run.create("/tmp/lock.1234").read("/proc/1234/status").read("/proc/1/stat");
+        },
+        &[
+            "read /proc/${OTHER_PID}/stat ok",
+            "read /proc/${PID}/status ok",
+            "create /tmp/cc${RANDOM}.s ok",
+            "create /tmp/lock.${PID} ok",
+            "create ${WORKDIR}/named-a8Kd92.txt ok",
+            "delete /tmp/cc${RANDOM}.s ok",
+            "delete ${WORKDIR}/named-a8Kd92.txt ok",
+        ],
+    );
+    let fold =
+        |rule: &str, from: &str, to: &str| Fold { rule: rule.into(), from: from.into(), to: to.into() };
+    assert_eq!(
+        canonical.folded,
+        [
+            fold("pid", "/tmp/lock.1234", "/tmp/lock.${PID}"),
+            fold("proc-pid", "/proc/1/stat", "/proc/${OTHER_PID}/stat"),
+            fold("proc-pid", "/proc/1234/status", "/proc/${PID}/status"),
+            fold("temp-name", "/tmp/ccabcdef.s", "/tmp/cc${RANDOM}.s"),
+            fold("temp-name", "/tmp/cczzzzzz.s", "/tmp/cc${RANDOM}.s"),
+        ]
+    );
+}
+
+#[test]
+fn a_name_that_was_there_before_never_folds() {
+    check(
+        |run| {
+            run.read("/tmp/ccabcdef.s").delete("/tmp/ccabcdef.s").create("/tmp/ccabcdef.s");
+            run.read("/srv/d41d8cd98f00b204e9800998ecf8427e");
+        },
+        &[
+            "read /srv/d41d8cd98f00b204e9800998ecf8427e ok",
+            "read /tmp/ccabcdef.s ok",
+            "create /tmp/ccabcdef.s ok",
+            "delete /tmp/ccabcdef.s ok",
+        ],
+    );
+}
+
+#[test]
+fn a_temporary_file_renamed_onto_its_target_is_a_write_of_the_target() {
+    let canonical = check(
+        |run| {
+            run.file(FileOp::Open, "/home/u/w/sedXyZ123", &[Access::Read, Access::Write, Access::Create], 0);
+            run.file(FileOp::Chmod, "/home/u/w/sedXyZ123", &[], 0);
+            run.rename("/home/u/w/sedXyZ123", "/home/u/w/data.txt");
+            run.create("/home/u/w/.f.txt.abcdef").rename("/home/u/w/.f.txt.abcdef", "/home/u/w/f.txt");
+            run.create("/home/u/w/index.lock").rename("/home/u/w/index.lock", "/home/u/w/index");
+        },
+        &[
+            "write ${WORKDIR}/data.txt ok",
+            "write ${WORKDIR}/f.txt ok",
+            "create ${WORKDIR}/index.lock ok",
+            "rename ${WORKDIR}/index.lock -> ${WORKDIR}/index ok",
+            "attr ${WORKDIR}/data.txt ok",
+        ],
+    );
+    assert_eq!(canonical.temp_dirs.iter().map(Name::as_str).collect::<Vec<_>>(), ["${WORKDIR}"]);
+}
+
+#[test]
+fn git_objects_fold_whether_made_or_read() {
+    let hash = "0123456789abcdef0123456789abcdef012345";
+    check(
+        |run| {
+            let store = "/home/u/w/r/.git/objects";
+            run.read(&format!("{store}/ab/{hash}")).file(FileOp::Mkdir, &format!("{store}/cd"), &[], 0);
+            run.create(&format!("{store}/cd/tmp_obj_abcdef"));
+            run.pair(PairOp::Link, &format!("{store}/cd/tmp_obj_abcdef"), &format!("{store}/cd/{hash}"), 0);
+            run.delete(&format!("{store}/cd/tmp_obj_abcdef"));
+            run.read(&format!("{store}/pack/pack-00{hash}.idx"));
+        },
+        &[
+            "read ${WORKDIR}/r/.git/objects/${HASH}/${HASH} ok",
+            "read ${WORKDIR}/r/.git/objects/pack/pack-${HASH}.idx ok",
+            "write ${WORKDIR}/r/.git/objects/${HASH}/${HASH} ok",
+            "create ${WORKDIR}/r/.git/objects/${HASH}/ ok",
+        ],
+    );
+}
+
+#[test]
+fn a_directory_made_under_a_random_name_takes_its_content_along() {
+    check(
+        |run| {
+            run.file(FileOp::Mkdir, "/home/u/w/.pkg-aB3xY9kL", &[], 0);
+            run.create("/home/u/w/.pkg-aB3xY9kL/index.js").rename("/home/u/w/.pkg-aB3xY9kL", "/home/u/w/pkg");
+            run.read("/home/u/w/pkg/index.js");
+        },
+        &[
+            "read ${WORKDIR}/pkg/index.js ok",
+            "create ${WORKDIR}/pkg/ ok",
+            "create ${WORKDIR}/pkg/index.js ok",
+        ],
+    );
+}
+
+#[test]
+fn ports_of_the_kernels_choice_have_no_number() {
+    let canonical = check(
+        |run| {
+            run.net(NetOp::Bind, "tcp", "127.0.0.1:0", 0).net(NetOp::Listen, "tcp", "127.0.0.1:43211", 0);
+            run.net(NetOp::Connect, "tcp", "127.0.0.1:43211", 115);
+            run.net(NetOp::Connect, "tcp", "127.0.0.1:40000", 111);
+            run.net(NetOp::Connect, "tcp", "[::1]:443", 0).net(NetOp::Bind, "udp", "0.0.0.0:5353", 13);
+            run.net(NetOp::Connect, "tcp", "1.2.3.4:1", 99);
+        },
+        &[
+            "connect tcp 127.0.0.1:40000 ok",
+            "connect tcp 127.0.0.1:ephemeral ok",
+            "connect tcp ::1:443 ok",
+            "bind tcp 127.0.0.1:ephemeral ok",
+            "bind udp 0.0.0.0:5353 denied",
+            "listen tcp 127.0.0.1:ephemeral ok",
+        ],
+    );
+    assert_eq!(canonical.folded.len(), 1);
+    assert_eq!(canonical.folded[0].from, "127.0.0.1:43211");
+}
+
+#[test]
+fn unix_sockets_are_names_and_other_families_are_their_protocol() {
+    check(
+        |run| {
+            run.unix(NetOp::Bind, Endpoint::UnixPath(PathRef::resolved("/tmp/assay.private/s")));
+            run.unix(NetOp::Connect, Endpoint::UnixAbstract(b"x\0".to_vec()));
+            run.unix(NetOp::Bind, Endpoint::UnixAbstract(b"000a1".to_vec()));
+            run.act(
+                Act::Net(NetAct { op: NetOp::Socket, proto: "netlink", endpoint: Endpoint::None }),
+                CallResult::Ok,
+            );
+            run.act(
+                Act::Net(NetAct { op: NetOp::Bind, proto: "netlink", endpoint: Endpoint::None }),
+                CallResult::Ok,
+            );
+        },
+        &[
+            "create ${TMPDIR}/s ok",
+            "connect unix @x\\x00 ok",
+            "bind unix ${TMPDIR}/s ok",
+            "bind unix @${RANDOM} ok",
+            "connect netlink ok",
+        ],
+    );
+}
+
+#[test]
+fn what_ended_on_our_own_means_was_denied() {
+    let mut context = context(&["prog"], 1234);
+    context.barriers = Barriers {
+        masked: vec![b"/home/u/.ssh".to_vec()],
+        read_only: vec![b"/home/u/w/.git/hooks".to_vec()],
+        is_landlocked: true,
+        mount_points: vec![b"/".to_vec(), b"/mnt".to_vec()],
+    };
+    let canonical = check_in(
+        context,
+        |run| {
+            run.read("/home/u/.ssh/id").file(FileOp::Open, "/home/u/.ssh/x", &[Access::Read], 2);
+            run.file(FileOp::Open, "/home/u/w/.git/hooks/h", &[Access::Write], 30);
+            run.file(FileOp::Open, "/home/u/w/.git/hooks/h", &[Access::Read], 2);
+            run.pair(PairOp::Rename, "/home/u/w/.git/hooks", "/home/u/w/x", 16);
+            run.pair(PairOp::Rename, "/home/u/w/a", "/home/u/b", 18);
+            run.pair(PairOp::Rename, "/home/u/w/a", "/mnt/b", 18);
+        },
+        &[
+            "read ${HOME}/.ssh/id denied",
+            "read ${HOME}/.ssh/x denied",
+            "write ${WORKDIR}/.git/hooks/h denied",
+            "rename ${WORKDIR}/.git/hooks -> ${WORKDIR}/x denied",
+            "rename ${WORKDIR}/a -> ${HOME}/b denied",
+        ],
+    );
+    assert!(canonical.facts.values().all(|facts| facts.denied_by == Some("policy")));
+}
+
+#[test]
+fn a_path_that_is_not_known_is_told_and_admitted() {
+    let canonical = check(
+        |run| {
+            let act = |bytes: &[u8], state| {
+                Act::File(FileAct {
+                    op: FileOp::Open,
+                    path: PathRef { bytes: bytes.to_vec(), state },
+                    requested: None,
+                    access: [Access::Read].into(),
+                    kind: FileKind::Regular,
+                    is_path_only: false,
+                })
+            };
+            run.act(act(b"/deep/x", PathState::Cut), CallResult::Ok);
+            run.act(act(b"", PathState::Unreadable), CallResult::Errno(13));
+            run.act(act(b"pipe:[77]", PathState::Nameless), CallResult::Ok);
+            run.act(act(b"memfd:x", PathState::Nameless), CallResult::Ok);
+        },
+        &["read ${CUT}/deep/x ok", "read ${UNREADABLE} denied", "read memfd:x ok", "read pipe: ok"],
+    );
+    let reasons: Vec<_> = canonical.gaps.iter().map(|gap| (gap.kind, gap.reason.as_str())).collect();
+    assert_eq!(reasons, [(Kind::Fs, "path-cut"), (Kind::Fs, "path-unreadable")]);
+}
+
+#[test]
+fn host_noise_folds_by_name() {
+    check(
+        |run| {
+            run.read("/sys/fs/cgroup/assay/run-1/memory.max").read("/sys/fs/cgroup/assay/cpu.max");
+            run.read("/dev/pts/7").fork(4321).file(
+                FileOp::Open,
+                "/proc/4321/task/4321/stat",
+                &[Access::Read],
+                0,
+            );
+            run.file(FileOp::Mkdir, "/tmp/pytest-of-alice", &[], 0).create("/home/u/w/.#x.box.1234");
+        },
+        &[
+            "read /dev/pts/${PTS} ok",
+            "read /proc/${PID}/task/${TID}/stat ok",
+            "read ${CGROUP_PARENT}/cpu.max ok",
+            "read ${CGROUP}/memory.max ok",
+            "create /tmp/pytest-of-${USER}/ ok",
+            "create ${WORKDIR}/.#x.${HOSTNAME}.${PID} ok",
+        ],
+    );
+}
+
+#[test]
+fn secrets_are_numbered_in_canonical_order_wherever_they_stand() {
+    let context = context(&["curl", "-u", "me:pa55word-long", "--token=t0k"], 1234);
+    let canonical = check_in(
+        context,
+        |run| {
+            run.read("/srv/ghp_0123456789abcdefghijABCDEFGHIJ012345").create("/home/u/w/pa55word-long");
+            run.exec("/usr/bin/curl", None, &["curl", "--token", "other"]);
+        },
+        &["read /srv/${REDACTED:3} ok", "create ${WORKDIR}/${REDACTED:1} ok", "exec /usr/bin/curl ok"],
+    );
+    assert_eq!(canonical.identity.command, ["curl", "-u", "me:${REDACTED:1}", "--token=${REDACTED:2}"]);
+    assert_eq!(canonical.processes[0].programs, [["curl", "--token", "${REDACTED:4}"]]);
+    assert_eq!(canonical.counters["secrets_redacted.credential-flag"], 1);
+    assert_eq!(canonical.counters["secrets_redacted.secret-flag"], 2);
+    assert!(!format!("{canonical:?}").contains("pa55word"));
+    assert!(!format!("{canonical:?}").contains("ghp_"));
+}
+
+#[test]
+fn the_tree_of_processes_is_told_in_order_of_birth() {
+    let mut run = Run::new(1234);
+    run.exec("/bin/a", None, &["a", "/home/u/x"]).fork(1300);
+    run.pid = 1300;
+    run.exec("/bin/b", None, &["b"]).act(Act::Exit { status: 256 }, CallResult::Ok);
+    let canonical = canonicalize(context(&["a"], 1234), &run.observations);
+    let strings = |argv: &[&str]| argv.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        canonical.processes,
+        [
+            ProcessFacts { pid: 1234, ppid: 0, programs: vec![strings(&["a", "${HOME}/x"])], status: None },
+            ProcessFacts { pid: 1300, ppid: 1234, programs: vec![strings(&["b"])], status: Some(256) },
+        ]
+    );
+    assert_eq!(canonical.programs.keys().collect::<Vec<_>>(), ["/bin/a", "/bin/b"]);
+}

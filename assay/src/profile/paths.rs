@@ -1,0 +1,248 @@
+//! The paths of a run and what became of them: made by the run, moved, gone at its end. Pure.
+//!
+//! Every path is kept once, under a small number; what happens to it later only changes a few flags. What the flags
+//! mean does not depend on the order in which independent processes were seen.
+
+use std::collections::HashMap;
+
+use crate::observe::observation::{PathRef, PathState};
+
+use super::roots::parent;
+
+/// The number of a path in its [`PathTable`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub u32);
+
+/// How a path came to be there, when the run made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MadeAs {
+    /// A file: open, mknod, bind.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic or hard link, or a rename of something else: the act that made it tells of it.
+    OtherName,
+}
+
+/// Where a path was moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moved {
+    /// Nowhere.
+    No,
+    /// By rename, or by link and unlink, always to this one.
+    To(PathId),
+    /// To several.
+    Various,
+}
+
+/// What happened to one path.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each asked for by name")]
+pub struct PathLife {
+    /// How the bytes are to be read.
+    pub state: PathState,
+    /// The run made it, and before that nothing showed that it was there.
+    pub made: Option<MadeAs>,
+    /// It was used before the run made it, or without.
+    pub was_there: bool,
+    /// The last act on its name did not remove it.
+    pub is_alive: bool,
+    /// A write to it was refused.
+    pub was_refused: bool,
+    /// It was made by an open for reading and writing.
+    pub is_made_read_write: bool,
+    /// Where it went.
+    pub moved: Moved,
+    /// Linked to under this name; becomes a move when the old name goes.
+    linked: Moved,
+    /// Tasks that made it or tried to: up to four, which is enough to recognise an id in its name.
+    pub actors: [u32; 4],
+}
+
+/// All paths of a run.
+#[derive(Debug, Default)]
+pub struct PathTable {
+    named: HashMap<Box<[u8]>, PathId>,
+    odd: HashMap<(PathState, Box<[u8]>), PathId>,
+    lives: Vec<PathLife>,
+    bytes: usize,
+}
+
+/// How many bytes of distinct names are kept. A run with more is told with a gap.
+const MAX_NAME_BYTES: usize = 1 << 30;
+
+impl PathTable {
+    /// The number of `path`, or `None` when the table is full.
+    pub fn intern(&mut self, path: &PathRef) -> Option<PathId> {
+        let is_named =
+            matches!(path.state, PathState::Resolved | PathState::LookedUpLate | PathState::Lexical)
+                && path.bytes.first() == Some(&b'/');
+        let known = if is_named {
+            self.named.get(path.bytes.as_slice()).copied()
+        } else {
+            self.odd.get(&(path.state, path.bytes.clone().into_boxed_slice())).copied()
+        };
+        if known.is_some() {
+            return known;
+        }
+        if self.bytes + path.bytes.len() > MAX_NAME_BYTES || self.lives.len() >= 1 << 28 {
+            return None;
+        }
+        let id = PathId(self.lives.len() as u32);
+        self.bytes += path.bytes.len();
+        if is_named {
+            self.named.insert(path.bytes.clone().into_boxed_slice(), id);
+        } else {
+            self.odd.insert((path.state, path.bytes.clone().into_boxed_slice()), id);
+        }
+        self.lives.push(PathLife {
+            state: if is_named { PathState::Resolved } else { path.state },
+            made: None,
+            was_there: false,
+            is_alive: true,
+            was_refused: false,
+            is_made_read_write: false,
+            moved: Moved::No,
+            linked: Moved::No,
+            actors: [0; 4],
+        });
+        Some(id)
+    }
+
+    /// The number of an absolute path, if it was ever seen.
+    pub fn find(&self, path: &[u8]) -> Option<PathId> {
+        self.named.get(path).copied()
+    }
+
+    /// What happened to `id`.
+    pub fn life(&self, id: PathId) -> &PathLife {
+        &self.lives[id.0 as usize]
+    }
+
+    fn life_mut(&mut self, id: PathId) -> &mut PathLife {
+        &mut self.lives[id.0 as usize]
+    }
+
+    /// How many paths there are.
+    pub fn len(&self) -> usize {
+        self.lives.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lives.is_empty()
+    }
+
+    /// The bytes of every path, by number.
+    pub fn all_bytes(&self) -> Vec<&[u8]> {
+        let mut all: Vec<&[u8]> = vec![&[]; self.lives.len()];
+        for (bytes, id) in &self.named {
+            all[id.0 as usize] = bytes;
+        }
+        for ((_, bytes), id) in &self.odd {
+            all[id.0 as usize] = bytes;
+        }
+        all
+    }
+
+    /// `id` was used as something that is there.
+    pub fn used(&mut self, id: PathId) {
+        let life = self.life_mut(id);
+        life.was_there |= life.made.is_none();
+    }
+
+    /// `id` was made by task `tid` of process `pid`.
+    pub fn made(&mut self, id: PathId, how: MadeAs, by: (u32, u32)) {
+        let life = self.life_mut(id);
+        if life.made.is_none() && !life.was_there {
+            life.made = Some(how);
+        }
+        life.is_alive = true;
+        life.add_actors(by);
+    }
+
+    /// The open that made `id` was for reading and writing.
+    pub fn made_read_write(&mut self, id: PathId) {
+        self.life_mut(id).is_made_read_write = true;
+    }
+
+    /// Writing to `id` was refused to task `tid` of process `pid`.
+    pub fn refused(&mut self, id: PathId, by: (u32, u32)) {
+        let life = self.life_mut(id);
+        life.was_refused = true;
+        life.add_actors(by);
+    }
+
+    /// The name `id` was removed.
+    pub fn deleted(&mut self, id: PathId) {
+        self.used(id);
+        let life = self.life_mut(id);
+        life.is_alive = false;
+        match (life.moved, life.linked) {
+            (Moved::No, Moved::To(target)) => life.moved = Moved::To(target),
+            (_, Moved::No) => {}
+            _ => life.moved = Moved::Various,
+        }
+    }
+
+    /// `from`, whose bytes these are, was renamed to `to`.
+    pub fn renamed(&mut self, from: PathId, from_bytes: &[u8], to: PathId, by: (u32, u32)) {
+        self.used(from);
+        if self.is_made_here(from, from_bytes) {
+            self.made(to, MadeAs::OtherName, by);
+        } else {
+            self.used(to);
+            self.life_mut(to).is_alive = true;
+        }
+        let life = self.life_mut(from);
+        life.is_alive = false;
+        life.moved = life.moved.and(to);
+    }
+
+    /// `to` was made as another name of `from`.
+    pub fn linked(&mut self, from: PathId, to: PathId, by: (u32, u32)) {
+        self.used(from);
+        self.made(to, MadeAs::OtherName, by);
+        let life = self.life_mut(from);
+        life.linked = life.linked.and(to);
+    }
+
+    /// Whether the run made this path, or a directory above it. (A path beneath a directory that the run moved
+    /// here has no life of its own.)
+    fn is_made_here(&self, id: PathId, bytes: &[u8]) -> bool {
+        if self.life(id).made.is_some() {
+            return true;
+        }
+        let mut above = parent(bytes);
+        while !above.is_empty() {
+            if self.find(above).is_some_and(|id| self.life(id).made.is_some()) {
+                return true;
+            }
+            above = parent(above);
+        }
+        false
+    }
+}
+
+impl Moved {
+    fn and(self, to: PathId) -> Self {
+        match self {
+            Self::No => Self::To(to),
+            Self::To(already) if already == to => self,
+            Self::To(_) | Self::Various => Self::Various,
+        }
+    }
+}
+
+impl PathLife {
+    fn add_actors(&mut self, (pid, tid): (u32, u32)) {
+        for actor in [pid, tid] {
+            if actor != 0
+                && !self.actors.contains(&actor)
+                && let Some(free) = self.actors.iter_mut().find(|slot| **slot == 0)
+            {
+                *free = actor;
+            }
+        }
+    }
+}
