@@ -13,4 +13,5 @@ pub mod cli;
 pub mod evidence;
 pub mod exit;
 pub mod observe;
+pub mod policy;
 pub mod profile;

@@ -46,6 +46,12 @@ impl Output {
         self.line("error", "31;1", text);
     }
 
+    /// A complaint that begins with its own place (`FILE:LINE:COL:`), so without a word before it. Always printed.
+    pub fn problem(&self, text: &str) {
+        // A closed stderr leaves nobody to tell.
+        drop(std::io::stderr().lock().write_all(format!("{}\n", shown(text)).as_bytes()));
+    }
+
     /// Something to act on.
     pub fn warning(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
@@ -99,8 +105,7 @@ impl Output {
     /// One line on stderr. Controls in `text` are shown, not sent: names in it may be hostile.
     fn line(&self, word: &str, style: &str, text: &str) {
         let mut stderr = std::io::stderr().lock();
-        let shown: String =
-            text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect();
+        let shown = shown(text);
         let line = if self.wants_color(std::io::stderr().is_terminal()) {
             format!("\x1b[{style}m{word}\x1b[0m: {shown}\n")
         } else {
@@ -109,6 +114,11 @@ impl Output {
         // A closed stderr leaves nobody to tell.
         drop(stderr.write_all(line.as_bytes()));
     }
+}
+
+/// Text with its controls made visible.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Prints what clap says: help and version to stdout, usage errors to stderr.

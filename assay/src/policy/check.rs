@@ -1,0 +1,377 @@
+//! Policy × act → [`Verdict`]. Pure.
+//!
+//! Not allowed is denied; a deny wins at any depth. A denial names the rule that denies, if one does, and the line
+//! that would allow the act.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::net::{NetRule, Target};
+use super::problem::Place;
+use super::rule::{Access, AccessSet, Base, PathRule, Policy, yaml_scalar};
+use crate::profile::effect::{Effect, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port};
+use crate::profile::name::{Name, unescape};
+
+/// One thing that needs authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// An access to the file at this absolute path, links resolved.
+    File(Access, &'a [u8]),
+    /// The name at this path is moved, or something is moved onto it: needs write, and must not carry along a
+    /// path on which a deny lies.
+    Move(&'a [u8]),
+    /// The program at this path starts.
+    Exec(&'a [u8]),
+    /// A mount: never granted.
+    Mount(&'a [u8]),
+    /// An IP endpoint is connected to, sent to, bound or listened on.
+    Inet(Inet<'a>),
+    /// A UNIX socket with a path is connected to, sent to or bound.
+    UnixPath(&'a [u8]),
+    /// An abstract UNIX socket, without its leading NUL.
+    UnixAbstract(&'a [u8]),
+    /// A UNIX socket without a name, or a socket of another family, known by this word only.
+    Family(&'a str),
+}
+
+/// What is known of an IP endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inet<'a> {
+    /// True for bind and listen, where the address is our own.
+    pub is_local: bool,
+    /// The address, when it is known.
+    pub address: Option<IpAddr>,
+    /// The name the run's own resolver gave for it.
+    pub host: Option<&'a str>,
+    /// The port; `None` for one the kernel chose.
+    pub port: Option<u16>,
+}
+
+/// What the policy says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may happen, by this rule.
+    Allowed {
+        /// The rule's text, or a word for what is always allowed.
+        rule: String,
+        /// Where it is written.
+        place: Option<Place>,
+    },
+    /// It may not.
+    Denied(Denial),
+}
+
+impl Verdict {
+    /// Whether it may happen.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed { .. })
+    }
+}
+
+/// Why something may not happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// What was asked for, as a person says it: `write /etc/passwd`.
+    pub what: String,
+    /// The rule that denies; `None` when no rule allows.
+    pub rule: Option<(String, Place)>,
+    /// The line that would allow it, or what to do with the rule that denies.
+    pub remedy: String,
+}
+
+impl Denial {
+    /// Why, in a few words.
+    pub fn why(&self) -> String {
+        match &self.rule {
+            Some((text, place)) => format!("denied by `{text}` ({place})"),
+            None => "no rule allows it".into(),
+        }
+    }
+}
+
+/// What one file operation needs: access at `path`, access at `to`. The contract's table, as data.
+pub fn accesses_of(op: FsOp) -> (AccessSet, AccessSet) {
+    let read = AccessSet::of(Access::Read);
+    let write = AccessSet::of(Access::Write);
+    match op {
+        FsOp::Read | FsOp::List => (read, AccessSet::EMPTY),
+        FsOp::Write | FsOp::Create | FsOp::Delete | FsOp::Attr | FsOp::Symlink => (write, AccessSet::EMPTY),
+        FsOp::Rename => (write, write),
+        FsOp::Link => (AccessSet::READ_WRITE, write),
+        FsOp::Mount => (AccessSet::EMPTY, AccessSet::EMPTY),
+    }
+}
+
+/// What the policy says to one request.
+pub fn judge(policy: &Policy, request: Request<'_>) -> Verdict {
+    match request {
+        Request::File(access, path) => judge_file(policy, access, path),
+        Request::Move(path) => judge_move(policy, path),
+        Request::Exec(path) => judge_exec(policy, path),
+        Request::Mount(path) => Verdict::Denied(Denial {
+            what: format!("mount {}", policy.spell(path)),
+            rule: None,
+            remedy: "mounts are never granted".into(),
+        }),
+        Request::Inet(inet) => judge_inet(policy, inet),
+        Request::UnixPath(path) => judge_unix_path(policy, path),
+        Request::UnixAbstract(name) => judge_unix_abstract(policy, name),
+        Request::Family(family) => judge_family(policy, family),
+    }
+}
+
+/// What the policy says to an effect; the first denial of what it needs. Names of the effect are read with
+/// [`path_of_name`] and `roots` (variable name and absolute path).
+pub fn judge_effect(policy: &Policy, effect: &Effect, roots: &[(String, Vec<u8>)]) -> Verdict {
+    match effect {
+        Effect::Fs(fs) => judge_fs_effect(policy, fs, roots),
+        Effect::Exec(ExecEffect { path, .. }) => judge_exec(policy, &path_of_name(path, roots)),
+        Effect::Net(net) => judge_net_effect(policy, net, roots),
+    }
+}
+
+/// The absolute path behind a name of the identity: `${VAR}` at its beginning replaced, escapes undone. A name
+/// that is no path (`pipe:`, a folded one) comes back as its bytes.
+pub fn path_of_name(name: &Name, roots: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let text = name.as_str();
+    let raw = |text: &str| unescape(text).unwrap_or_else(|| text.as_bytes().to_vec());
+    if let Some((variable, rest)) = text.strip_prefix("${").and_then(|rest| rest.split_once('}'))
+        && (rest.is_empty() || rest.starts_with('/'))
+        && let Some((_, root)) = roots.iter().find(|(known, _)| known == variable)
+    {
+        return [root.as_slice(), &raw(rest)].concat();
+    }
+    raw(text)
+}
+
+fn judge_fs_effect(policy: &Policy, fs: &FsEffect, roots: &[(String, Vec<u8>)]) -> Verdict {
+    let path = path_of_name(&fs.path, roots);
+    let to = fs.to.as_ref().map(|to| path_of_name(to, roots));
+    let (at_path, at_to) = accesses_of(fs.op);
+    let mut verdict = None;
+    let mut ask = |request: Request<'_>| match judge(policy, request) {
+        denied @ Verdict::Denied(_) => Some(denied),
+        allowed @ Verdict::Allowed { .. } => {
+            verdict.get_or_insert(allowed);
+            None
+        }
+    };
+    if fs.op == FsOp::Mount {
+        return judge(policy, Request::Mount(&path));
+    }
+    for access in Access::ALL.into_iter().filter(|access| at_path.has(*access)) {
+        let denied = ask(Request::File(access, &path));
+        if let Some(denied) = denied {
+            return denied;
+        }
+    }
+    if fs.op == FsOp::Rename
+        && let Some(denied) = ask(Request::Move(&path))
+    {
+        return denied;
+    }
+    // A symlink's `to` is its text, not a name that is touched.
+    if let (Some(to), false) = (&to, at_to.is_empty()) {
+        for access in Access::ALL.into_iter().filter(|access| at_to.has(*access)) {
+            if let Some(denied) = ask(Request::File(access, to)) {
+                return denied;
+            }
+        }
+        if let Some(denied) = ask(Request::Move(to)) {
+            return denied;
+        }
+    }
+    verdict.unwrap_or(Verdict::Allowed { rule: "nothing to authorise".into(), place: None })
+}
+
+fn judge_net_effect(policy: &Policy, net: &NetEffect, roots: &[(String, Vec<u8>)]) -> Verdict {
+    let is_local = matches!(net.op, NetEffectOp::Bind | NetEffectOp::Listen);
+    match net.proto.as_str() {
+        "unix" => match &net.address {
+            None => judge_family(policy, "unix"),
+            Some(name) => match name.as_str().strip_prefix('@') {
+                Some(name) => {
+                    let name = unescape(name).unwrap_or_else(|| name.as_bytes().to_vec());
+                    judge_unix_abstract(policy, &name)
+                }
+                None => judge_unix_path(policy, &path_of_name(name, roots)),
+            },
+        },
+        _ if net.address.is_some() || net.host.is_some() || net.port.is_some() => {
+            let address = net.address.as_ref().and_then(|address| address.as_str().parse().ok());
+            let port = match net.port {
+                Some(Port::Number(port)) => Some(port),
+                Some(Port::Ephemeral) | None => None,
+            };
+            judge_inet(policy, Inet { is_local, address, host: net.host.as_deref(), port })
+        }
+        family => judge_family(policy, family),
+    }
+}
+
+fn allowed(rule: &PathRule) -> Verdict {
+    Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) }
+}
+
+fn judge_file(policy: &Policy, access: Access, path: &[u8]) -> Verdict {
+    let what = || format!("{} {}", access.as_str(), policy.spell(path));
+    if !path.starts_with(b"/") {
+        // A pipe, a memfd, a deleted file: no name in the tree that a rule could govern.
+        return Verdict::Allowed { rule: "no name in the tree".into(), place: None };
+    }
+    if let Some(rule) = policy.fs_deny.iter().find(|rule| rule.applies(access, path)) {
+        return denied_by(what(), &rule.text, &rule.place);
+    }
+    let is_granted = |rule: &&PathRule| {
+        rule.applies(access, path) || access == Access::Read && rule.applies(Access::Execute, path)
+    };
+    if let Some(rule) = policy.fs_allow.iter().find(is_granted) {
+        return allowed(rule);
+    }
+    // Starting a program reads it.
+    let listed = policy.exec_allow.as_deref().unwrap_or_default();
+    if let (Access::Read, Some(rule)) =
+        (access, listed.iter().find(|rule| rule.applies(Access::Execute, path)))
+    {
+        return allowed(rule);
+    }
+    let path = yaml_scalar(&policy.spell(path));
+    not_allowed(what(), format!("fs.allow: - {{path: {path}, access: [{}]}}", access.as_str()))
+}
+
+fn judge_move(policy: &Policy, path: &[u8]) -> Verdict {
+    let write = AccessSet::of(Access::Write);
+    let carried = policy.fs_deny.iter().find(|rule| {
+        !rule.access.intersection(write).is_empty()
+            && rule.patterns.iter().any(|pattern| pattern.is_fixed_beneath(path))
+    });
+    match carried {
+        Some(rule) => denied_by(format!("move {}", policy.spell(path)), &rule.text, &rule.place),
+        None => judge_file(policy, Access::Write, path),
+    }
+}
+
+fn judge_exec(policy: &Policy, path: &[u8]) -> Verdict {
+    let what = || format!("execute {}", policy.spell(path));
+    if !path.starts_with(b"/") {
+        return match policy.exec_allow {
+            None => Verdict::Allowed { rule: "no name in the tree".into(), place: None },
+            Some(_) => not_allowed(what(), "a program without a name cannot be listed in exec.allow".into()),
+        };
+    }
+    for rule in policy.exec_deny.iter().chain(&policy.fs_deny) {
+        // Who may not read a program cannot start it.
+        if rule.applies(Access::Execute, path) || rule.applies(Access::Read, path) {
+            return denied_by(what(), &rule.text, &rule.place);
+        }
+    }
+    let scalar = yaml_scalar(&policy.spell(path));
+    let (rules, remedy) = match &policy.exec_allow {
+        Some(rules) => (rules, format!("exec.allow: - {scalar}")),
+        None => (&policy.fs_allow, format!("fs.allow: - {{path: {scalar}, access: [execute]}}")),
+    };
+    match rules.iter().find(|rule| rule.applies(Access::Execute, path)) {
+        Some(rule) => allowed(rule),
+        None => not_allowed(what(), remedy),
+    }
+}
+
+fn judge_inet(policy: &Policy, inet: Inet<'_>) -> Verdict {
+    let Inet { is_local, host, port, .. } = inet;
+    // The kernel takes a connection to the unspecified address to this host.
+    let address = inet.address.map(|address| match address.to_canonical() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) if !is_local => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) if !is_local => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        address => address,
+    });
+    let end =
+        host.map(str::to_owned).or_else(|| address.map(|a| a.to_string())).unwrap_or_else(|| "*".into());
+    let end = if end.contains(':') { format!("[{end}]") } else { end };
+    let port_text = port.map_or("*".to_owned(), |port| port.to_string());
+    let what = || format!("{} {end}:{port_text}", if is_local { "bind" } else { "connect" });
+    let denies = |rule: &&NetRule| {
+        // Bound to every address, a socket is bound to a denied one too.
+        let is_every = is_local && address.is_some_and(|address| address.is_unspecified());
+        let address = if is_every { target_address(&rule.target).or(address) } else { address };
+        rule.applies(address, host, port)
+            || port.is_none() && rule.applies(address, host, Some(rule.ports.low))
+    };
+    if let Some(rule) = policy.net_deny.iter().find(denies) {
+        return denied_by(what(), &rule.text, &rule.place);
+    }
+    if let Some(rule) = policy.net_allow.iter().find(|rule| rule.applies(address, host, port)) {
+        return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
+    }
+    let asks_names = policy.net_allow.iter().find(|rule| is_name(&rule.target));
+    if let (Some(rule), Some(address), Some(53 | 0), false) = (asks_names, address, port, is_local)
+        && policy.nameservers.contains(&address)
+    {
+        let rule_text = format!("{} (asking the host's name server)", rule.text);
+        return Verdict::Allowed { rule: rule_text, place: Some(rule.place.clone()) };
+    }
+    not_allowed(what(), format!("net.allow: - \"{end}:{port_text}\""))
+}
+
+/// The first address of a rule, when it has one.
+fn target_address(target: &Target) -> Option<IpAddr> {
+    match target {
+        Target::Net(net) => Some(net.address),
+        Target::Host(name) if name == "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        _ => None,
+    }
+}
+
+/// Whether a rule gives a host that must be looked up.
+pub fn is_name(target: &Target) -> bool {
+    matches!(target, Target::Host(name) if name != "localhost")
+}
+
+fn judge_unix_path(policy: &Policy, path: &[u8]) -> Verdict {
+    let what = || format!("connect unix:{}", policy.spell(path));
+    if !path.starts_with(b"/") {
+        return judge_family(policy, "unix");
+    }
+    if let Some(rule) = policy.net_deny.iter().find(|rule| rule.applies_to_unix_path(path)) {
+        return denied_by(what(), &rule.text, &rule.place);
+    }
+    if let Some(rule) = policy.net_allow.iter().find(|rule| rule.applies_to_unix_path(path)) {
+        return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
+    }
+    match judge_file(policy, Access::Write, path) {
+        Verdict::Denied(Denial { rule: Some((text, place)), .. }) => denied_by(what(), &text, &place),
+        Verdict::Denied(_) => not_allowed(what(), format!("net.allow: - \"unix:{}\"", policy.spell(path))),
+        allowed @ Verdict::Allowed { .. } => allowed,
+    }
+}
+
+fn judge_unix_abstract(policy: &Policy, name: &[u8]) -> Verdict {
+    let spelled = Name::from_bytes(name);
+    let what = || format!("connect unix:@{spelled}");
+    if let Some(rule) = policy.net_deny.iter().find(|rule| rule.applies_to_unix_abstract(name)) {
+        return denied_by(what(), &rule.text, &rule.place);
+    }
+    match policy.net_allow.iter().find(|rule| rule.applies_to_unix_abstract(name)) {
+        Some(rule) => Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) },
+        None => not_allowed(what(), format!("net.allow: - \"unix:@{spelled}\"")),
+    }
+}
+
+fn judge_family(policy: &Policy, family: &str) -> Verdict {
+    match (family, policy.base) {
+        ("unix", _) => Verdict::Allowed { rule: "a socket without a name".into(), place: None },
+        ("netlink", Base::System) => Verdict::Allowed { rule: "base: system".into(), place: None },
+        ("netlink", Base::None) => not_allowed("use netlink".into(), "base: system".into()),
+        (family, _) => not_allowed(format!("use {family}"), "sockets of this kind are never granted".into()),
+    }
+}
+
+fn denied_by(what: String, text: &str, place: &Place) -> Verdict {
+    Verdict::Denied(Denial {
+        what,
+        rule: Some((text.to_owned(), place.clone())),
+        remedy: format!("a deny always wins: remove or narrow `{text}` at {place}"),
+    })
+}
+
+fn not_allowed(what: String, remedy: String) -> Verdict {
+    Verdict::Denied(Denial { what, rule: None, remedy })
+}

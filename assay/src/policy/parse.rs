@@ -1,0 +1,521 @@
+//! A tree of nodes → the rules of one policy file, with every complaint about them. Pure.
+//!
+//! Nothing is guessed: what is not understood is a [`Problem`] with its place and what to write instead, and
+//! reading goes on so that all problems are told at once.
+
+use std::net::IpAddr;
+
+use super::net::{Complaint, NetRule, parse as parse_net};
+use super::pattern::{Part, Pattern};
+use super::problem::{Place, Problem, nearest};
+use super::rule::{Access, AccessSet, Base, PathRule};
+use super::yaml::{Key, Node, Value};
+
+/// What the variables of a policy stand for. Paths are absolute, without a trailing slash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Context {
+    /// `~` and `${HOME}`; `None` when the invoking user has none.
+    pub home: Option<Vec<u8>>,
+    /// `${WORKDIR}`, and what relative paths are relative to.
+    pub workdir: Vec<u8>,
+    /// `${TMPDIR}`: the private temporary directory of the run.
+    pub tmpdir: Vec<u8>,
+    /// `${CALLER_TMPDIR}`: the temporary directory of whoever called us.
+    pub caller_tmpdir: Vec<u8>,
+    /// The name servers of the host (`/etc/resolv.conf`).
+    pub nameservers: Vec<IpAddr>,
+}
+
+impl Context {
+    /// Roots that no real path can lie under. A bundle names its paths by variable and does not say what they
+    /// stood for; a policy resolved against these meets such names (see [`super::check::path_of_name`]).
+    pub fn symbolic() -> Self {
+        Self {
+            home: Some(b"/${HOME}".to_vec()),
+            workdir: b"/${WORKDIR}".to_vec(),
+            tmpdir: b"/${TMPDIR}".to_vec(),
+            caller_tmpdir: b"/${CALLER_TMPDIR}".to_vec(),
+            nameservers: Vec::new(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            home: Some(b"/home/u".to_vec()),
+            workdir: b"/w".to_vec(),
+            tmpdir: b"/tmp/assay-1".to_vec(),
+            caller_tmpdir: b"/tmp".to_vec(),
+            nameservers: vec![IpAddr::from([192, 0, 2, 53])],
+        }
+    }
+
+    fn root(&self, variable: &str) -> Option<&[u8]> {
+        match variable {
+            "HOME" => self.home.as_deref(),
+            "WORKDIR" => Some(&self.workdir),
+            "TMPDIR" => Some(&self.tmpdir),
+            "CALLER_TMPDIR" => Some(&self.caller_tmpdir),
+            _ => None,
+        }
+    }
+}
+
+/// The variables a policy knows.
+const VARIABLES: [&str; 4] = ["HOME", "WORKDIR", "TMPDIR", "CALLER_TMPDIR"];
+
+/// The rules of one file, its `extends` not yet followed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Document {
+    /// Whether `api_version` was there and known.
+    pub has_api_version: bool,
+    /// `base`, when it is given.
+    pub base: Option<Base>,
+    /// `extends`, each with its place.
+    pub extends: Vec<(String, Place)>,
+    /// `fs.allow`.
+    pub fs_allow: Vec<PathRule>,
+    /// `fs.deny`.
+    pub fs_deny: Vec<PathRule>,
+    /// `net.allow`.
+    pub net_allow: Vec<NetRule>,
+    /// `net.deny`.
+    pub net_deny: Vec<NetRule>,
+    /// `exec.allow`.
+    pub exec_allow: Option<Vec<PathRule>>,
+    /// `exec.deny`.
+    pub exec_deny: Vec<PathRule>,
+    /// `env.allow`.
+    pub env_allow: Vec<String>,
+}
+
+/// The one version there is.
+pub const API_VERSION: &str = "assay/v1";
+
+/// Reads the rules out of the root node of `file`.
+pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Problem>) -> Document {
+    let mut reader = Reader { file, context, problems };
+    let mut document = Document::default();
+    let Some(entries) = reader.map(root, "a policy") else { return document };
+    let known = ["api_version", "base", "extends", "fs", "net", "exec", "env"];
+    for (key, node) in entries {
+        match key.name.as_str() {
+            "api_version" => {
+                document.has_api_version = true;
+                reader.api_version(node);
+            }
+            "base" => document.base = reader.base(node),
+            "extends" => document.extends = reader.strings(node, "a path"),
+            "fs" => {
+                for (key, node) in reader.section(node, "fs", &["allow", "deny"]) {
+                    match key.name.as_str() {
+                        "allow" => document.fs_allow = reader.paths(node, AccessSet::READ_EXECUTE),
+                        _ => document.fs_deny = reader.paths(node, AccessSet::ALL),
+                    }
+                }
+            }
+            "net" => {
+                for (key, node) in reader.section(node, "net", &["allow", "deny"]) {
+                    match key.name.as_str() {
+                        "allow" => document.net_allow = reader.nets(node),
+                        _ => document.net_deny = reader.nets(node),
+                    }
+                }
+            }
+            "exec" => {
+                for (key, node) in reader.section(node, "exec", &["allow", "deny"]) {
+                    match key.name.as_str() {
+                        "allow" => document.exec_allow = Some(reader.programs(node)),
+                        _ => document.exec_deny = reader.programs(node),
+                    }
+                }
+            }
+            "env" => {
+                for (_, node) in reader.section(node, "env", &["allow"]) {
+                    document.env_allow = reader.names(node);
+                }
+            }
+            _ => reader.unknown_key(key, &known),
+        }
+    }
+    if !document.has_api_version {
+        reader.complain(
+            root.at,
+            "`api_version` is missing".into(),
+            Some("add `api_version: assay/v1`".into()),
+        );
+    }
+    document
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    context: &'a Context,
+    problems: &'a mut Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn place(&self, at: (usize, usize)) -> Place {
+        Place { file: self.file.to_owned(), line: at.0, column: at.1 }
+    }
+
+    fn complain(&mut self, at: (usize, usize), message: String, hint: Option<String>) {
+        let place = self.place(at);
+        self.problems.push(Problem { place, message, hint });
+    }
+
+    fn bad_type(&mut self, node: &Node, wanted: &str) {
+        let hint = match &node.value {
+            Value::Other(text, kind) if wanted.contains("string") || wanted == "a path" => {
+                if text.is_empty() {
+                    Some("write the value".to_owned())
+                } else {
+                    Some(format!("put {kind} that is meant as text in quotes: \"{text}\""))
+                }
+            }
+            Value::String(text) if wanted == "a list" => Some(format!("write `[\"{text}\"]`")),
+            _ => None,
+        };
+        self.complain(node.at, format!("expected {wanted}, found {}", node.value.kind()), hint);
+    }
+
+    fn unknown_key(&mut self, key: &Key, known: &[&str]) {
+        let hint = match nearest(&key.name, known) {
+            Some(word) => format!("did you mean `{word}`?"),
+            None => format!("known here: {}", known.join(", ")),
+        };
+        self.complain(key.at, format!("unknown key `{}`", key.name), Some(hint));
+    }
+
+    fn map<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [(Key, Node)]> {
+        match &node.value {
+            Value::Map(entries) => Some(entries),
+            other => {
+                let message = format!("expected {what} to be a mapping, found {}", other.kind());
+                self.complain(node.at, message, None);
+                None
+            }
+        }
+    }
+
+    /// The entries of a section that are known; the others are complained about.
+    fn section<'n>(&mut self, node: &'n Node, name: &str, known: &[&str]) -> Vec<(&'n Key, &'n Node)> {
+        let mut kept = Vec::new();
+        for (key, node) in self.map(node, &format!("`{name}`")).unwrap_or_default() {
+            if known.contains(&key.name.as_str()) {
+                kept.push((key, node));
+            } else {
+                self.unknown_key(key, known);
+            }
+        }
+        kept
+    }
+
+    fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+        if let Value::List(items) = &node.value {
+            return items;
+        }
+        self.bad_type(node, "a list");
+        &[]
+    }
+
+    fn api_version(&mut self, node: &Node) {
+        match &node.value {
+            Value::String(text) if text == API_VERSION => {}
+            Value::String(text) | Value::Other(text, _) => {
+                let message = format!("unknown api_version `{text}`");
+                self.complain(node.at, message, Some(format!("this version of assay knows `{API_VERSION}`")));
+            }
+            _ => self.bad_type(node, "a string"),
+        }
+    }
+
+    fn base(&mut self, node: &Node) -> Option<Base> {
+        match &node.value {
+            Value::String(text) if text == "system" => Some(Base::System),
+            Value::String(text) if text == "none" => Some(Base::None),
+            Value::String(text) | Value::Other(text, "null" | "a boolean") if !text.is_empty() => {
+                let hint = match nearest(text, &["system", "none"]) {
+                    Some(word) => format!("did you mean `{word}`?"),
+                    None => "it is `system` or `none`".into(),
+                };
+                self.complain(node.at, format!("unknown base `{text}`"), Some(hint));
+                None
+            }
+            _ => {
+                self.bad_type(node, "a string");
+                None
+            }
+        }
+    }
+
+    /// Strings with their places.
+    fn strings(&mut self, node: &Node, wanted: &str) -> Vec<(String, Place)> {
+        let mut strings = Vec::new();
+        for item in self.list(node) {
+            match &item.value {
+                Value::String(text) if text.is_empty() => {
+                    self.complain(item.at, format!("expected {wanted}, found an empty string"), None);
+                }
+                Value::String(text) => strings.push((text.clone(), self.place(item.at))),
+                _ => self.bad_type(item, wanted),
+            }
+        }
+        strings
+    }
+
+    fn paths(&mut self, node: &Node, default: AccessSet) -> Vec<PathRule> {
+        let mut rules = Vec::new();
+        for item in self.list(node) {
+            match &item.value {
+                Value::Map(entries) => rules.extend(self.path_with_access(item, entries, default)),
+                _ => rules.extend(self.path(item, default)),
+            }
+        }
+        rules
+    }
+
+    fn path_with_access(
+        &mut self,
+        item: &Node,
+        entries: &[(Key, Node)],
+        default: AccessSet,
+    ) -> Option<PathRule> {
+        let mut path = None;
+        let mut access = Some(default);
+        let before = self.problems.len();
+        for (key, node) in entries {
+            match key.name.as_str() {
+                "path" => path = Some(node),
+                "access" => access = self.access(node),
+                _ => self.unknown_key(key, &["path", "access"]),
+            }
+        }
+        let Some(path) = path else {
+            if self.problems.len() == before {
+                self.complain(
+                    item.at,
+                    "`path` is missing".into(),
+                    Some("write `{path: …, access: […]}`".into()),
+                );
+            }
+            return None;
+        };
+        let rule = self.path(path, access.unwrap_or(default));
+        access.and(rule)
+    }
+
+    fn access(&mut self, node: &Node) -> Option<AccessSet> {
+        let before = self.problems.len();
+        let items = self.list(node);
+        if items.is_empty() && self.problems.len() == before {
+            self.complain(
+                node.at,
+                "`access` is empty".into(),
+                Some("leave it out, or name an access".into()),
+            );
+        }
+        let mut set = AccessSet::EMPTY;
+        for item in items {
+            let Value::String(word) = &item.value else {
+                self.bad_type(item, "a string");
+                continue;
+            };
+            if let Some(access) = Access::ALL.into_iter().find(|access| access.as_str() == word) {
+                set = set.union(AccessSet::of(access));
+            } else {
+                self.complain(item.at, format!("unknown access `{word}`"), Some(access_hint(word)));
+            }
+        }
+        (self.problems.len() == before).then_some(set)
+    }
+
+    fn path(&mut self, item: &Node, access: AccessSet) -> Option<PathRule> {
+        let text = match &item.value {
+            Value::String(text) => text.as_str(),
+            // YAML takes a lone `~` for null; in a list of paths it can only be the home.
+            Value::Other(text, _) if text == "~" => "~",
+            _ => {
+                self.bad_type(item, "a path");
+                return None;
+            }
+        };
+        match parse_path(text, self.context) {
+            Ok(pattern) => Some(PathRule {
+                text: text.to_owned(),
+                place: self.place(item.at),
+                access,
+                patterns: vec![pattern],
+                is_base: false,
+            }),
+            Err((message, hint)) => {
+                self.complain(item.at, message, hint);
+                None
+            }
+        }
+    }
+
+    fn programs(&mut self, node: &Node) -> Vec<PathRule> {
+        let mut rules = Vec::new();
+        for item in self.list(node) {
+            if let Value::String(text) = &item.value
+                && !text.contains('/')
+                && !text.starts_with('~')
+            {
+                let hint = format!(
+                    "write where the program is, as in `/usr/bin/{text}`; `./{text}` is in the work directory"
+                );
+                self.complain(item.at, format!("`{text}` is not a path"), Some(hint));
+                continue;
+            }
+            rules.extend(self.path(item, AccessSet::of(Access::Execute)));
+        }
+        rules
+    }
+
+    fn nets(&mut self, node: &Node) -> Vec<NetRule> {
+        let mut rules = Vec::new();
+        for (text, place) in self.strings(node, "a string like `HOST:PORT`") {
+            match parse_net(&text, self.context) {
+                Ok((target, ports)) => rules.push(NetRule { text, place, target, ports }),
+                Err((message, hint)) => self.complain((place.line, place.column), message, hint),
+            }
+        }
+        rules
+    }
+
+    fn names(&mut self, node: &Node) -> Vec<String> {
+        let mut names = Vec::new();
+        for (text, place) in self.strings(node, "a string: the name of a variable") {
+            let at = (place.line, place.column);
+            if let Some((name, _)) = text.split_once('=') {
+                let hint = format!("a policy allows names, not values; write `{name}`");
+                self.complain(at, format!("bad variable name `{text}`"), Some(hint));
+            } else if let Some(name) = text.strip_prefix('$') {
+                let name = name.trim_matches(['{', '}']);
+                self.complain(
+                    at,
+                    format!("bad variable name `{text}`"),
+                    Some(format!("did you mean `{name}`?")),
+                );
+            } else if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+                self.complain(at, format!("bad variable name `{text}`"), Some("one name an entry".into()));
+            } else {
+                names.push(text);
+            }
+        }
+        names
+    }
+}
+
+/// What was meant by a word that is no access.
+fn access_hint(word: &str) -> String {
+    let meant = match word {
+        "r" | "ro" | "list" => "read",
+        "w" | "create" | "delete" => "write",
+        "x" | "exec" | "run" => "execute",
+        "rw" => "read, write",
+        "rx" => "read, execute",
+        "rwx" | "all" | "*" => "read, write, execute",
+        word => match nearest(word, &["read", "write", "execute"]) {
+            Some(near) => near,
+            None => return "known: read, write, execute".into(),
+        },
+    };
+    format!("did you mean `{meant}`?")
+}
+
+/// Parses the text of a path: its variable, its escapes, its `*`.
+pub fn parse_path(text: &str, context: &Context) -> Result<Pattern, Complaint> {
+    let bad = |hint: &str| (format!("bad path `{text}`"), Some(hint.to_owned()));
+    let (root, tail) = split_root(text, context)?;
+    if let Some(at) = tail.find("${") {
+        let variable = tail[at + 2..].split('}').next().unwrap_or("");
+        return Err(bad(&format!(
+            "a variable stands at the beginning of a path; a name with a literal `${{` is written `\\x24{{{variable}`"
+        )));
+    }
+    let mut parts: Vec<Part> = Pattern::literal(root).parts().to_vec();
+    for name in tail.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => match parts.pop() {
+                Some(Part::Literal(_)) | None => {}
+                Some(_) => return Err(bad("`..` cannot come after a `*`")),
+            },
+            "**" => parts.push(Part::AnyDepth),
+            name => {
+                let pieces = name
+                    .split('*')
+                    .map(unescape_name)
+                    .collect::<Result<Vec<_>, _>>()
+                    .map_err(|hint| bad(&hint))?;
+                parts.push(match <[Vec<u8>; 1]>::try_from(pieces) {
+                    Ok([only]) => Part::Literal(only),
+                    Err(pieces) => Part::Glob(pieces),
+                });
+            }
+        }
+    }
+    Ok(Pattern::from_parts(parts))
+}
+
+/// The absolute directory a path starts from, and the rest of its text.
+fn split_root<'a>(text: &'a str, context: &'a Context) -> Result<(&'a [u8], &'a str), Complaint> {
+    let bad = |hint: String| (format!("bad path `{text}`"), Some(hint));
+    let no_home =
+        || (format!("`{text}` needs a home directory, and none is known"), Some("set HOME".to_owned()));
+    if text.is_empty() {
+        return Err(("expected a path, found an empty string".into(), None));
+    }
+    if text.starts_with('/') {
+        return Ok((b"/", text));
+    }
+    if let Some(rest) = text.strip_prefix('~') {
+        if !rest.is_empty() && !rest.starts_with('/') {
+            return Err(bad(
+                "`~` is the home of the invoking user; write another user's home as a path".into()
+            ));
+        }
+        return Ok((context.home.as_deref().ok_or_else(no_home)?, rest));
+    }
+    if let Some(rest) = text.strip_prefix("${") {
+        let Some((variable, rest)) = rest.split_once('}') else {
+            return Err(bad("the `${` is not closed".into()));
+        };
+        if !VARIABLES.contains(&variable) {
+            let hint =
+                match nearest(&variable.to_lowercase(), &["home", "workdir", "tmpdir", "caller_tmpdir"]) {
+                    Some(near) => format!("did you mean `${{{}}}`?", near.to_uppercase()),
+                    None => "known: ~, ${HOME}, ${WORKDIR}, ${TMPDIR}, ${CALLER_TMPDIR}".to_owned(),
+                };
+            return Err((format!("unknown variable `${{{variable}}}`"), Some(hint)));
+        }
+        if !rest.is_empty() && !rest.starts_with('/') {
+            return Err(bad(format!("after `${{{variable}}}` comes `/` or nothing")));
+        }
+        return Ok((context.root(variable).ok_or_else(no_home)?, rest));
+    }
+    if let Some(name) = text.strip_prefix('$') {
+        let word = name.split('/').next().unwrap_or("");
+        if VARIABLES.contains(&word) {
+            let rest = &name[word.len()..];
+            return Err((format!("bad path `{text}`"), Some(format!("did you mean `${{{word}}}{rest}`?"))));
+        }
+    }
+    Ok((&context.workdir, text))
+}
+
+/// A piece of a name without its escapes.
+fn unescape_name(piece: &str) -> Result<Vec<u8>, String> {
+    let bytes = crate::profile::name::unescape(piece).ok_or_else(|| {
+        r"a backslash is written `\\`, any byte `\xNN` (a literal `*` is `\x2a`)".to_owned()
+    })?;
+    if bytes.contains(&0) || bytes.contains(&b'/') {
+        return Err("a name holds neither NUL nor `/`".into());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;
