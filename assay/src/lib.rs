@@ -12,6 +12,7 @@ pub mod canon;
 pub mod cli;
 pub mod evidence;
 pub mod exit;
+pub mod host;
 pub mod observe;
 pub mod policy;
 pub mod profile;

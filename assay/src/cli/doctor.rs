@@ -1,14 +1,422 @@
-//! Prints what this host offers and what follows from it.
+//! Prints what this host offers and what follows from it: a fact a line, and what gives the rest.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
 
 use crate::cli::output::Output;
 use crate::exit::Exit;
+use crate::host::probe::probe;
+use crate::host::{BpfTrial, Fact, Host, Presence, Right};
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For a person.
+    Text,
+    /// For a program.
+    Json,
+}
 
 /// Flags of `assay doctor`.
-#[derive(Debug, clap::Args)]
-pub struct Args {}
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Args {
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
 
-/// Runs it.
-pub fn run(_args: Args, out: &Output) -> Exit {
-    out.error("not built yet");
-    Exit::Failed
+/// One line: what was looked at, whether it is as it should be, what was found, and what gives the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    name: String,
+    state: State,
+    fact: String,
+    remedy: Option<String>,
+}
+
+/// How a fact stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// As it should be, or merely told.
+    Good,
+    /// Something can be done without it, less well.
+    Less,
+    /// Observing needs it and it is not there.
+    Missing,
+    /// Could not tell.
+    Unknown,
+}
+
+impl State {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Good => "ok",
+            Self::Less => "limited",
+            Self::Missing => "missing",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Runs it. 0: this host can observe; 2: it cannot, and the lines say why and what to do.
+pub fn run(args: Args, out: &Output) -> Exit {
+    let host = probe();
+    let lines = diagnose(&host);
+    let can_observe = !lines.iter().any(|line| line.state == State::Missing);
+    let text = match args.format {
+        Format::Text => text(&lines, can_observe),
+        Format::Json => json(&host, &lines, can_observe),
+    };
+    if let Err(error) = out.result(text.as_bytes()) {
+        out.error(&format!("write the result: {error}"));
+        return Exit::Failed;
+    }
+    if can_observe { Exit::Success } else { Exit::Refused }
+}
+
+fn text(lines: &[Line], can_observe: bool) -> String {
+    let mut text = String::new();
+    for line in lines {
+        writeln!(text, "{:<8} {}: {}", line.state.as_str(), line.name, line.fact)
+            .expect("writing to a String cannot fail");
+        if let Some(remedy) = &line.remedy {
+            writeln!(text, "         to change it: {remedy}").expect("writing to a String cannot fail");
+        }
+    }
+    text += if can_observe { "this host can observe\n" } else { "this host cannot observe\n" };
+    text
+}
+
+fn json(host: &Host, lines: &[Line], can_observe: bool) -> String {
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            json!({ "name": line.name, "state": line.state.as_str(), "fact": line.fact, "remedy": line.remedy })
+        })
+        .collect();
+    let rights: serde_json::Map<_, _> =
+        host.landlock.rights.iter().map(|(right, has)| (right.as_str().to_owned(), json!(has))).collect();
+    let abi = match &host.landlock.presence {
+        Presence::Available(abi) => json!(abi),
+        Presence::Absent(_) => json!(null),
+    };
+    let value = json!({
+        "can_observe": can_observe, "kernel": host.kernel, "arch": host.arch, "checks": lines,
+        "landlock": { "abi": abi, "rights": rights },
+    });
+    format!("{value:#}\n")
+}
+
+/// What follows from the facts. Pure.
+fn diagnose(host: &Host) -> Vec<Line> {
+    let mut lines = vec![told("kernel", format!("Linux {} on {}", host.kernel, host.arch)), user(host)];
+    lines.push(container(host));
+    lines.push(capabilities(host));
+    lines.push(bpf(host));
+    lines.push(btf(host));
+    lines.push(tracefs(host));
+    lines.push(cgroup(host));
+    lines.push(memlock(host));
+    lines.push(lockdown(host));
+    lines.push(lsms(host));
+    lines.extend(landlock(host));
+    lines.push(mounts(host));
+    lines
+}
+
+fn told(name: &str, fact: String) -> Line {
+    Line { name: name.into(), state: State::Good, fact, remedy: None }
+}
+
+fn line(name: &str, state: State, fact: impl Into<String>, remedy: &str) -> Line {
+    Line { name: name.into(), state, fact: fact.into(), remedy: Some(remedy.into()) }
+}
+
+fn unknown(name: &str, reason: &str, remedy: &str) -> Line {
+    line(name, State::Unknown, format!("could not tell: {reason}"), remedy)
+}
+
+fn user(host: &Host) -> Line {
+    match host.uid {
+        0 => told("user", "root".into()),
+        uid => line(
+            "user",
+            State::Less,
+            format!("not root (uid {uid})"),
+            "run under sudo (the command still runs as you), or have `assay daemon` run as root",
+        ),
+    }
+}
+
+fn container(host: &Host) -> Line {
+    let is_foreign = |name: &str| host.initial_namespaces.get(name).and_then(Fact::known) == Some(&false);
+    let foreign: Vec<_> = ["user", "pid", "cgroup"].into_iter().filter(|name| is_foreign(name)).collect();
+    let mut signs = host.container_hints.clone();
+    if !foreign.is_empty() {
+        signs.push(format!("not in the initial namespace of: {}", foreign.join(", ")));
+    }
+    if signs.is_empty() {
+        told("container", "no sign of one".into())
+    } else {
+        line(
+            "container",
+            State::Less,
+            format!("this looks like one: {}", signs.join("; ")),
+            "run assay on the host; inside, it needs --privileged, --cgroupns=host and --pid=host",
+        )
+    }
+}
+
+fn capabilities(host: &Host) -> Line {
+    let name = "capabilities";
+    let remedy = "run as root, or give the binary CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN";
+    if let Fact::Unknown(reason) = &host.capabilities {
+        return unknown(name, reason, remedy);
+    }
+    let has = |name: &str| host.has_capability(name) == Some(true);
+    let missing: Vec<_> =
+        ["BPF", "PERFMON", "SYS_ADMIN"].into_iter().filter(|name| !has(name) && !has("SYS_ADMIN")).collect();
+    if missing.is_empty() {
+        told(name, "those that observing needs are in effect".into())
+    } else {
+        line(name, State::Missing, format!("not in effect: CAP_{}", missing.join(", CAP_")), remedy)
+    }
+}
+
+fn bpf(host: &Host) -> Line {
+    let name = "bpf";
+    match &host.bpf {
+        Fact::Known(BpfTrial::Usable) => told(name, "a map was made and a tracing program loaded".into()),
+        Fact::Known(BpfTrial::Refused(why)) => {
+            let unprivileged = match host.unprivileged_bpf_disabled {
+                Fact::Known(0) => "",
+                Fact::Known(_) => " (closed to ordinary users: kernel.unprivileged_bpf_disabled)",
+                Fact::Unknown(_) => " (kernel.unprivileged_bpf_disabled could not be read)",
+            };
+            let remedy =
+                "run as root outside a container; a kernel needs CONFIG_BPF_SYSCALL and CONFIG_BPF_EVENTS";
+            line(name, State::Missing, format!("refused: {why}{unprivileged}"), remedy)
+        }
+        Fact::Unknown(reason) => unknown(name, reason, "run as root"),
+    }
+}
+
+fn btf(host: &Host) -> Line {
+    let name = "btf";
+    let remedy = "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y";
+    match &host.btf {
+        Fact::Known(true) => told(name, "/sys/kernel/btf/vmlinux is there".into()),
+        Fact::Known(false) => line(name, State::Missing, "/sys/kernel/btf/vmlinux is not there", remedy),
+        Fact::Unknown(reason) => unknown(name, reason, "run as root"),
+    }
+}
+
+fn tracefs(host: &Host) -> Line {
+    match &host.tracefs {
+        Fact::Known(Some(path)) => told("tracefs", format!("mounted at {path}")),
+        // Raw tracepoints do without it.
+        Fact::Known(None) => told("tracefs", "not mounted, and not needed".into()),
+        Fact::Unknown(reason) => unknown("tracefs", reason, "mount /proc"),
+    }
+}
+
+fn cgroup(host: &Host) -> Line {
+    let name = "cgroup v2";
+    let path = match &host.cgroup2 {
+        Fact::Known(Some(path)) => path,
+        Fact::Known(None) => {
+            let remedy = "mount it: mount -t cgroup2 none /sys/fs/cgroup/unified";
+            return line(name, State::Missing, "not mounted anywhere", remedy);
+        }
+        Fact::Unknown(reason) => return unknown(name, reason, "mount /proc"),
+    };
+    match &host.cgroup2_writable {
+        Fact::Known(true) => told(name, format!("mounted at {path}, writable")),
+        Fact::Known(false) => line(
+            name,
+            State::Missing,
+            format!("mounted at {path}, not writable for this process"),
+            "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes assay …",
+        ),
+        Fact::Unknown(reason) => unknown(name, reason, "run as root"),
+    }
+}
+
+fn memlock(host: &Host) -> Line {
+    let show =
+        |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |bytes| format!("{} KiB", bytes / 1024));
+    let (soft, hard) = host.memlock;
+    // Since 5.11 BPF memory is charged to the cgroup, not to this limit.
+    told("memlock", format!("soft {}, hard {}; kernels since 5.11 do not ask", show(soft), show(hard)))
+}
+
+fn lockdown(host: &Host) -> Line {
+    let name = "lockdown";
+    match &host.lockdown {
+        Fact::Known(mode) if mode == "confidentiality" => line(
+            name,
+            State::Missing,
+            "confidentiality: programs may not read kernel memory",
+            "boot with lockdown=integrity, or without lockdown=",
+        ),
+        Fact::Known(mode) => told(name, mode.clone()),
+        Fact::Unknown(reason) => unknown(name, reason, "mount -t securityfs none /sys/kernel/security"),
+    }
+}
+
+fn lsms(host: &Host) -> Line {
+    match &host.lsms {
+        Fact::Known(names) => told("security modules", names.join(", ")),
+        Fact::Unknown(reason) => {
+            unknown("security modules", reason, "mount -t securityfs none /sys/kernel/security")
+        }
+    }
+}
+
+fn landlock(host: &Host) -> Vec<Line> {
+    let name = "landlock";
+    let abi = match &host.landlock.presence {
+        Presence::Available(abi) => abi,
+        Presence::Absent(why) => {
+            let remedy = "boot with landlock in lsm=, on a kernel since 5.13 with CONFIG_SECURITY_LANDLOCK=y";
+            return vec![line(name, State::Less, why.clone(), remedy)];
+        }
+    };
+    let mut lines = vec![told(name, format!("ABI {abi}"))];
+    for right in Right::ALL {
+        let name = format!("landlock {}", right.as_str());
+        if host.landlock.has(right) {
+            lines.push(told(&name, "can be restricted".into()));
+        } else {
+            let remedy = format!("a kernel with Landlock ABI {}", right.since());
+            lines.push(line(&name, State::Less, "cannot be restricted by this kernel", &remedy));
+        }
+    }
+    lines
+}
+
+fn mounts(host: &Host) -> Line {
+    let name = "mount namespace";
+    match (host.has_capability("SYS_ADMIN"), &host.user_namespaces) {
+        (Some(true), _) => told(name, "the command can get its own".into()),
+        (_, Fact::Known(true)) => told(name, "by way of a user namespace".into()),
+        (_, Fact::Known(false)) => line(
+            name,
+            State::Less,
+            "neither CAP_SYS_ADMIN nor user namespaces: a deny inside an allow cannot be held",
+            "run as root, or sysctl kernel.unprivileged_userns_clone=1",
+        ),
+        (_, Fact::Unknown(reason)) => unknown(name, reason, "run as root"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::host::Landlock;
+
+    fn root_host() -> Host {
+        Host {
+            kernel: "6.18.0".into(),
+            arch: "x86_64".into(),
+            uid: 0,
+            capabilities: Fact::Known(vec!["SYS_ADMIN".into(), "BPF".into(), "PERFMON".into()]),
+            btf: Fact::Known(true),
+            tracefs: Fact::Known(None),
+            cgroup2: Fact::Known(Some("/sys/fs/cgroup/unified".into())),
+            cgroup2_writable: Fact::Known(true),
+            lsms: Fact::Unknown("securityfs is not mounted".into()),
+            landlock: Landlock::of_abi(7),
+            bpf: Fact::Known(BpfTrial::Usable),
+            unprivileged_bpf_disabled: Fact::Known(2),
+            lockdown: Fact::Unknown("securityfs is not mounted".into()),
+            memlock: (Some(8 << 20), Some(8 << 20)),
+            container_hints: Vec::new(),
+            initial_namespaces: BTreeMap::new(),
+            user_namespaces: Fact::Known(true),
+        }
+    }
+
+    /// The lines that are not `ok`, as `state name: fact`.
+    fn check(host: &Host, want: &[&str]) {
+        let lines = diagnose(host);
+        let found: Vec<_> = lines
+            .iter()
+            .filter(|line| line.state != State::Good && !line.name.starts_with("landlock "))
+            .map(|line| format!("{} {}: {}", line.state.as_str(), line.name, line.fact))
+            .collect();
+        assert_eq!(found, want);
+        assert!(lines.iter().all(|line| line.state == State::Good || line.remedy.is_some()));
+    }
+
+    const NO_SECURITYFS: [&str; 2] = [
+        "unknown lockdown: could not tell: securityfs is not mounted",
+        "unknown security modules: could not tell: securityfs is not mounted",
+    ];
+
+    #[test]
+    fn what_could_not_be_told_does_not_keep_a_host_from_observing() {
+        check(&root_host(), &NO_SECURITYFS);
+        assert!(!diagnose(&root_host()).iter().any(|line| line.state == State::Missing));
+    }
+
+    #[test]
+    fn an_ordinary_user_is_told_each_thing_in_one_line() {
+        let host = Host {
+            uid: 1000,
+            capabilities: Fact::Known(Vec::new()),
+            cgroup2_writable: Fact::Known(false),
+            bpf: Fact::Known(BpfTrial::Refused("making a map: Operation not permitted (os error 1)".into())),
+            ..root_host()
+        };
+        let [lockdown, lsms] = NO_SECURITYFS;
+        check(
+            &host,
+            &[
+                "limited user: not root (uid 1000)",
+                "missing capabilities: not in effect: CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN",
+                "missing bpf: refused: making a map: Operation not permitted (os error 1) (closed to ordinary users: kernel.unprivileged_bpf_disabled)",
+                "missing cgroup v2: mounted at /sys/fs/cgroup/unified, not writable for this process",
+                lockdown,
+                lsms,
+            ],
+        );
+    }
+
+    #[test]
+    fn a_container_without_btf_and_landlock_is_told_so() {
+        let host = Host {
+            btf: Fact::Known(false),
+            cgroup2: Fact::Known(None),
+            landlock: Landlock::of_abi(0),
+            container_hints: vec!["/.dockerenv is there".into()],
+            initial_namespaces: [("pid".to_owned(), Fact::Known(false))].into(),
+            lockdown: Fact::Known("confidentiality".into()),
+            lsms: Fact::Known(vec!["capability".into()]),
+            ..root_host()
+        };
+        check(
+            &host,
+            &[
+                "limited container: this looks like one: /.dockerenv is there; not in the initial namespace of: pid",
+                "missing btf: /sys/kernel/btf/vmlinux is not there",
+                "missing cgroup v2: not mounted anywhere",
+                "missing lockdown: confidentiality: programs may not read kernel memory",
+                "limited landlock: no Landlock",
+            ],
+        );
+    }
+
+    #[test]
+    fn each_right_of_landlock_has_its_line() {
+        let lines = diagnose(&root_host());
+        let rights: Vec<_> = lines.iter().filter(|line| line.name.starts_with("landlock ")).collect();
+        assert_eq!(rights.len(), Right::ALL.len());
+        let less: Vec<_> =
+            rights.iter().filter(|line| line.state == State::Less).map(|line| line.name.as_str()).collect();
+        assert_eq!(less, ["landlock resolve_unix", "landlock bind_udp", "landlock connect_send_udp"]);
+    }
 }
