@@ -8,6 +8,7 @@ pub mod identity;
 use std::collections::BTreeMap;
 
 use crate::canon::digest::Digest;
+pub use crate::enforce::status::{Component, Degradation};
 use crate::observe::loss::{Completeness, LossLedger};
 use crate::profile::effect::Effect;
 
@@ -47,55 +48,6 @@ pub enum Outcome {
     Signal(String),
     /// `--timeout` ended it.
     Timeout,
-}
-
-/// What a degradation concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Component {
-    /// File access.
-    Fs,
-    /// Program starts.
-    Exec,
-    /// Network.
-    Net,
-    /// Environment scrubbing.
-    Env,
-    /// Capabilities.
-    Capabilities,
-    /// The observer.
-    Observer,
-    /// The launch itself.
-    Launch,
-}
-
-impl Component {
-    /// Every component, in order.
-    pub const ALL: [Self; 7] =
-        [Self::Fs, Self::Exec, Self::Net, Self::Env, Self::Capabilities, Self::Observer, Self::Launch];
-
-    /// The word in every format.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fs => "fs",
-            Self::Exec => "exec",
-            Self::Net => "net",
-            Self::Env => "env",
-            Self::Capabilities => "capabilities",
-            Self::Observer => "observer",
-            Self::Launch => "launch",
-        }
-    }
-}
-
-/// Something that was asked of the sandbox and not kept.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Degradation {
-    /// What it concerns.
-    pub component: Component,
-    /// A stable word (`landlock-absent`, `deny-inside-allow`, `kept-by-option` …).
-    pub reason: String,
-    /// The path or address that is not held; without it the whole kind is not held.
-    pub detail: Option<String>,
 }
 
 /// How often one effect was seen, and who decided when it was denied.

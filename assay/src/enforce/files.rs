@@ -1,0 +1,124 @@
+//! What the policy loader needs of this machine: its file tree, its name servers. Reads only.
+
+use std::ffi::OsStr;
+use std::io::Read as _;
+use std::net::IpAddr;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use crate::policy::load::Files;
+use crate::policy::yaml::MAX_BYTES;
+
+/// The tree of this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostFiles;
+
+impl Files for HostFiles {
+    fn read(&self, path: &[u8]) -> Result<Vec<u8>, String> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let kind = std::fs::metadata(path).map_err(|error| reason(&error))?;
+        if kind.is_dir() {
+            return Err("it is a directory".into());
+        }
+        let file = std::fs::File::open(path).map_err(|error| reason(&error))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+        Ok(bytes)
+    }
+
+    fn real(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let path = Path::new(OsStr::from_bytes(path));
+        let mut base = path;
+        let mut missing: Vec<&OsStr> = Vec::new();
+        loop {
+            match std::fs::canonicalize(base) {
+                Ok(real) => {
+                    let mut real = real.into_os_string().into_vec();
+                    for name in missing.iter().rev() {
+                        if real.last() != Some(&b'/') {
+                            real.push(b'/');
+                        }
+                        real.extend_from_slice(OsStr::as_bytes(name));
+                    }
+                    return Some(real);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    missing.push(base.file_name()?);
+                    base = base.parent()?;
+                    if base.as_os_str().is_empty() {
+                        base = Path::new(".");
+                    }
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn exists(&self, path: &[u8]) -> Option<bool> {
+        match std::fs::symlink_metadata(OsStr::from_bytes(path)) {
+            Ok(_) => Some(true),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Some(false)
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+/// The name servers of `/etc/resolv.conf`; glibc takes the loopback when there are none.
+pub fn nameservers() -> Vec<IpAddr> {
+    parse_nameservers(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
+}
+
+fn parse_nameservers(text: &str) -> Vec<IpAddr> {
+    let mut servers: Vec<IpAddr> = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("nameserver"))
+        .filter_map(|rest| rest.split_whitespace().next())
+        // A scope (`fe80::1%eth0`) is no part of the address.
+        .filter_map(|word| word.split('%').next()?.parse().ok())
+        .collect();
+    if servers.is_empty() {
+        servers.push(IpAddr::from([127, 0, 0, 1]));
+    }
+    servers
+}
+
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "it is not there".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_are_read_as_the_resolver_reads_them() {
+        let text = "# x\nnameserver 192.0.2.1\n nameserver\tfe80::1%eth0 # y\nsearch a.b\nnameserver bad\n";
+        assert_eq!(parse_nameservers(text), ["192.0.2.1", "fe80::1"].map(|ip| ip.parse::<IpAddr>().unwrap()));
+        assert_eq!(parse_nameservers(""), [IpAddr::from([127, 0, 0, 1])]);
+    }
+
+    #[test]
+    fn links_are_followed_as_far_as_the_path_exists() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = std::fs::canonicalize(dir.path()).unwrap();
+        std::fs::create_dir(real.join("there")).unwrap();
+        std::os::unix::fs::symlink("there", real.join("link")).unwrap();
+        let ask = |tail: &str| HostFiles.real(real.join(tail).as_os_str().as_bytes());
+        let want = |tail: &str| Some(real.join(tail).into_os_string().into_vec());
+        assert_eq!(ask("link/a/b"), want("there/a/b"));
+        assert_eq!(ask("there"), want("there"));
+        assert_eq!(HostFiles.real(b"/"), Some(b"/".to_vec()));
+        assert_eq!(HostFiles.exists(real.join("no").as_os_str().as_bytes()), Some(false));
+    }
+}

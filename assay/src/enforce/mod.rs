@@ -1,0 +1,22 @@
+//! Policy → kernel: what this machine holds of a policy, and by which means.
+//!
+//! ```text
+//! Policy ──survey──> Survey ─┐
+//! Host ──────────────────────┴─plan──> Plan ──> landlock (in the launched child)
+//! ```
+//!
+//! `plan` and `status` are pure; `survey` and `files` look at the file tree; `landlock` is the only place that
+//! restricts by Landlock.
+
+pub mod files;
+pub mod grant;
+pub mod landlock;
+pub mod mounts;
+pub mod net_plan;
+pub mod plan;
+pub mod status;
+pub mod survey;
+
+pub use plan::{Means, Plan, plan};
+pub use status::{Component, Degradation, Enforcement};
+pub use survey::survey;

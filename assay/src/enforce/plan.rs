@@ -1,0 +1,445 @@
+//! Policy × what lies there × what this kernel offers → [`Plan`]: what is told to the kernel, and what is not held.
+//!
+//! Pure. Nothing is dropped: each rule ends as held, as moot, or as a degradation that names it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::grant::{Ruleset, rights_of};
+use super::mounts::Hold;
+use super::net_plan::{self, NetTable};
+use super::status::{Component, Degradation, Held, RuleStatus};
+use super::survey::{Found, Kind, Survey};
+use crate::host::{Landlock, Right};
+use crate::policy::rule::{Access, AccessSet, PathRule, Policy};
+
+/// Which means besides Landlock the launch can use. Facts, established by whoever launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Means {
+    /// The child gets its own mount namespace, and mounts can be made in it.
+    pub mounts: bool,
+    /// Programs can be attached to the run's cgroup.
+    pub cgroup_programs: bool,
+    /// System calls can be filtered in the child.
+    pub syscall_filter: bool,
+}
+
+impl Means {
+    /// The means a launch on this machine has. Only what is built is claimed.
+    pub fn here() -> Self {
+        Self::default()
+    }
+}
+
+/// What is told to the kernel, and what is not held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// For Landlock.
+    pub ruleset: Ruleset,
+    /// For the child's mount namespace, in order.
+    pub holds: Vec<Hold>,
+    /// For the programs on the run's cgroup; `None` when there are none.
+    pub net: Option<NetTable>,
+    /// Whether the child's system calls are filtered.
+    pub is_filtered: bool,
+    /// What was asked and is not held. Sorted.
+    pub degradations: BTreeSet<Degradation>,
+    /// Each rule, and what becomes of it.
+    pub rules: Vec<RuleStatus>,
+    /// What no rule governs here, for `observed.not_governed`.
+    pub not_governed: Vec<String>,
+}
+
+/// Decides it.
+pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means) -> Plan {
+    let mut files = FilePlan::new(policy, landlock, survey, means);
+    files.collect_grants();
+    files.subtract_denies();
+    files.place_denies();
+    let FilePlan { grants, holds, mut degradations, mut rules, split, .. } = files;
+    let mut ruleset = Ruleset::default();
+    if landlock.is_present() {
+        ruleset.handled =
+            Right::ALL.into_iter().filter(|right| right.is_fs() && landlock.has(*right)).collect();
+        add_grants(&mut ruleset, &grants, &split, survey);
+    }
+    let net = net_plan::plan(policy, landlock, survey, means, &mut ruleset);
+    degradations.extend(net.degradations);
+    rules.extend(net.rules);
+    Plan {
+        ruleset,
+        holds,
+        net: net.table,
+        is_filtered: means.syscall_filter,
+        degradations,
+        rules,
+        not_governed: not_governed(landlock),
+    }
+}
+
+/// What no rule governs here.
+fn not_governed(landlock: &Landlock) -> Vec<String> {
+    let mut list = vec![
+        "changing attributes (mode, owner, times, xattrs) where no read-only mount holds it".to_owned(),
+        "looking up metadata (stat, access, readlink, chdir, O_PATH)".to_owned(),
+        "running a readable file through an interpreter or the ELF loader".to_owned(),
+        "what is done through descriptors the command was given".to_owned(),
+    ];
+    if !landlock.has(Right::ScopeSignal) {
+        list.push("signals to processes outside the run".into());
+    }
+    if landlock.is_present() && !landlock.has(Right::IoctlDev) {
+        list.push("ioctls on devices".into());
+    }
+    list
+}
+
+/// An access granted beneath a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Grant {
+    path: Vec<u8>,
+    kind: Kind,
+    access: AccessSet,
+}
+
+struct FilePlan<'a> {
+    policy: &'a Policy,
+    landlock: &'a Landlock,
+    survey: &'a Survey,
+    means: Means,
+    grants: Vec<Grant>,
+    holds: Vec<Hold>,
+    degradations: BTreeSet<Degradation>,
+    rules: Vec<RuleStatus>,
+    /// Programs that are held by granting execution to everything around them.
+    split: BTreeSet<Vec<u8>>,
+}
+
+/// What a deny takes away: who may not read a program cannot start it.
+fn taken(access: AccessSet) -> AccessSet {
+    if access.has(Access::Read) { access.union(AccessSet::of(Access::Execute)) } else { access }
+}
+
+/// Whether `path` is `above` or lies beneath it.
+fn is_at_or_beneath(path: &[u8], above: &[u8]) -> bool {
+    path == above || is_beneath(path, above)
+}
+
+fn is_beneath(path: &[u8], above: &[u8]) -> bool {
+    above == b"/" && path.len() > 1
+        || path.strip_prefix(above).is_some_and(|rest| rest.len() > 1 && rest.starts_with(b"/"))
+}
+
+impl<'a> FilePlan<'a> {
+    fn new(policy: &'a Policy, landlock: &'a Landlock, survey: &'a Survey, means: Means) -> Self {
+        let mut degradations = BTreeSet::new();
+        if landlock.is_present() {
+            let needed = [
+                (Right::Truncate, "landlock-truncate", "truncate"),
+                (Right::Refer, "landlock-refer", "rename"),
+            ];
+            for (right, reason, detail) in needed {
+                if !landlock.has(right) {
+                    degradations.insert(Degradation::about(Component::Fs, reason, detail));
+                }
+            }
+        } else {
+            degradations.insert(Degradation::whole(Component::Fs, "landlock-absent"));
+            degradations.insert(Degradation::whole(Component::Exec, "landlock-absent"));
+        }
+        Self {
+            policy,
+            landlock,
+            survey,
+            means,
+            grants: Vec::new(),
+            holds: Vec::new(),
+            degradations,
+            rules: Vec::new(),
+            split: BTreeSet::new(),
+        }
+    }
+
+    fn denies(&self) -> impl Iterator<Item = (&'static str, &'a PathRule, &'a Found)> + use<'a> {
+        let fs = self
+            .policy
+            .fs_deny
+            .iter()
+            .zip(&self.survey.fs_deny)
+            .map(|(rule, found)| ("fs.deny", rule, found));
+        let exec = self
+            .policy
+            .exec_deny
+            .iter()
+            .zip(&self.survey.exec_deny)
+            .map(|(rule, found)| ("exec.deny", rule, found));
+        fs.chain(exec)
+    }
+
+    fn collect_grants(&mut self) {
+        let policy = self.policy;
+        for (rule, found) in policy.fs_allow.iter().zip(&self.survey.fs_allow) {
+            let access = match policy.exec_allow {
+                // With `exec.allow`, only what it lists may run; what `execute` includes stays.
+                Some(_) if rule.access.has(Access::Execute) => {
+                    rule.access.without(AccessSet::of(Access::Execute)).union(AccessSet::of(Access::Read))
+                }
+                _ => rule.access,
+            };
+            self.grant_found("fs.allow", rule, found, access);
+        }
+        for (rule, found) in policy.exec_allow.iter().flatten().zip(&self.survey.exec_allow) {
+            self.grant_found("exec.allow", rule, found, AccessSet::of(Access::Execute));
+        }
+        if self.grants.iter().any(|grant| grant.access.has(Access::Execute)) {
+            for loader in &self.survey.loaders {
+                self.grants.push(Grant {
+                    path: loader.clone(),
+                    kind: Kind::File,
+                    access: AccessSet::of(Access::Execute),
+                });
+            }
+        }
+    }
+
+    fn grant_found(&mut self, list: &'static str, rule: &PathRule, found: &Found, access: AccessSet) {
+        for (path, kind) in &found.there {
+            self.grants.push(Grant { path: path.clone(), kind: *kind, access });
+        }
+        let mut reasons = BTreeSet::new();
+        if !self.landlock.is_present() {
+            reasons.insert("landlock-absent".to_owned());
+        }
+        let needs_names = access.has(Access::Write) && !rule.is_base;
+        let is_within = |path: &[u8]| {
+            // A wider rule that lets the run make the name itself.
+            self.policy.fs_allow.iter().zip(&self.survey.fs_allow).any(|(other, found)| {
+                other.access.intersection(access) == access
+                    && found.there.keys().any(|above| is_beneath(path, above))
+            })
+        };
+        if needs_names && !found.is_open {
+            for path in found.missing.iter().filter(|path| !is_within(path)) {
+                let detail = self.policy.spell(path);
+                self.degradations.insert(Degradation::about(Component::Fs, "allow-not-existing", detail));
+                reasons.insert("allow-not-existing".into());
+            }
+        }
+        if needs_names && found.is_open {
+            let is_covered = rule.patterns.iter().all(|pattern| is_within(&pattern.literal_prefix()));
+            // A pattern that ends in `/**` grants its matches with all that is made in them, but not new names.
+            if !is_covered {
+                self.degradations.insert(Degradation::about(
+                    Component::Fs,
+                    "allow-pattern-frozen",
+                    &rule.text,
+                ));
+                reasons.insert("allow-pattern-frozen".into());
+            }
+        }
+        if found.is_cut {
+            self.degradations.insert(Degradation::about(Component::Fs, "pattern-too-wide", &rule.text));
+            reasons.insert("pattern-too-wide".into());
+        }
+        let held = if !reasons.is_empty() {
+            Held::Not(reasons.into_iter().collect())
+        } else if found.there.is_empty() {
+            Held::Moot("nothing is there")
+        } else {
+            Held::By("landlock")
+        };
+        self.push_status(list, rule, held);
+    }
+
+    fn push_status(&mut self, list: &'static str, rule: &PathRule, held: Held) {
+        self.rules.push(RuleStatus {
+            list,
+            text: rule.text.clone(),
+            access: rule.access.words(),
+            place: rule.place.clone(),
+            held,
+        });
+    }
+
+    /// A deny at or above a grant takes its accesses away.
+    fn subtract_denies(&mut self) {
+        let denies: Vec<_> = self.denies().collect();
+        for grant in &mut self.grants {
+            for (_, rule, found) in &denies {
+                let covers = rule.patterns.iter().any(|pattern| pattern.covers(&grant.path))
+                    || found.there.keys().any(|path| is_at_or_beneath(&grant.path, path));
+                if covers {
+                    grant.access = grant.access.without(taken(rule.access));
+                }
+            }
+        }
+        self.grants.retain(|grant| !grant.access.is_empty());
+    }
+
+    /// Denies that lie inside a grant need another means.
+    fn place_denies(&mut self) {
+        let denies: Vec<_> = self.denies().collect();
+        for (list, rule, found) in denies {
+            let mut means = BTreeSet::new();
+            let mut reasons = BTreeSet::new();
+            for (path, kind) in &found.there {
+                let conflict = self.conflict(path, taken(rule.access));
+                if conflict.is_empty() {
+                    continue;
+                }
+                match self.hold(path, *kind, rule.access, conflict) {
+                    Some(word) => {
+                        means.insert(word);
+                    }
+                    None => {
+                        reasons.insert(self.degrade(conflict, "deny-inside-allow", self.policy.spell(path)));
+                    }
+                }
+            }
+            if !found.is_open {
+                for path in &found.missing {
+                    if self.conflict(path, AccessSet::of(Access::Write)).is_empty() {
+                        continue;
+                    }
+                    reasons.insert(self.degrade(
+                        rule.access,
+                        "deny-not-yet-existing",
+                        self.policy.spell(path),
+                    ));
+                }
+            }
+            let is_reachable = self.grants.iter().any(|grant| {
+                grant.access.has(Access::Write)
+                    && rule.patterns.iter().any(|pattern| pattern.reaches_beneath(&grant.path))
+            });
+            if found.is_open && is_reachable {
+                reasons.insert(self.degrade(rule.access, "deny-pattern-not-yet-existing", rule.text.clone()));
+            }
+            if found.is_cut {
+                reasons.insert(self.degrade(rule.access, "pattern-too-wide", rule.text.clone()));
+            }
+            if !self.landlock.is_present() {
+                reasons.insert("landlock-absent".to_owned());
+            }
+            let held = match (reasons.is_empty(), means.into_iter().next()) {
+                (false, _) => Held::Not(reasons.into_iter().collect()),
+                (true, Some(word)) => Held::By(word),
+                (true, None) if found.there.is_empty() => {
+                    Held::Moot("nothing is there, and nothing can be made there")
+                }
+                (true, None) => Held::By("landlock"),
+            };
+            self.push_status(list, rule, held);
+        }
+    }
+
+    fn degrade(&mut self, access: AccessSet, reason: &str, detail: String) -> String {
+        let component =
+            if access == AccessSet::of(Access::Execute) { Component::Exec } else { Component::Fs };
+        self.degradations.insert(Degradation::about(component, reason, detail));
+        reason.to_owned()
+    }
+
+    /// What of `access` is granted to `path` by grants above it.
+    fn conflict(&self, path: &[u8], access: AccessSet) -> AccessSet {
+        self.grants
+            .iter()
+            .filter(|grant| is_beneath(path, &grant.path))
+            .fold(AccessSet::EMPTY, |set, grant| set.union(grant.access.intersection(access)))
+    }
+
+    /// Finds a means for a deny inside an allow, and prepares it.
+    fn hold(
+        &mut self,
+        path: &[u8],
+        kind: Kind,
+        denied: AccessSet,
+        conflict: AccessSet,
+    ) -> Option<&'static str> {
+        let execute = AccessSet::of(Access::Execute);
+        let is_writable_above = !self.conflict(path, AccessSet::of(Access::Write)).is_empty();
+        if conflict == execute && !is_writable_above && self.landlock.is_present() && self.is_listed(path) {
+            self.split.insert(path.to_vec());
+            return Some("landlock");
+        }
+        if !self.means.mounts {
+            return None;
+        }
+        let pins = self
+            .grants
+            .iter()
+            .filter(|grant| is_beneath(path, &grant.path) && grant.access.has(Access::Write))
+            .map(|grant| grant.path.clone())
+            .min_by_key(Vec::len);
+        self.holds.push(Hold {
+            path: path.to_vec(),
+            is_directory: kind == Kind::Directory,
+            denied,
+            pins_from: pins,
+        });
+        Some("mount")
+    }
+
+    /// Whether every directory from the grants above down to `path` was listed, so that it can be split out.
+    fn is_listed(&self, path: &[u8]) -> bool {
+        self.grants.iter().filter(|grant| is_beneath(path, &grant.path)).all(|grant| {
+            let mut end = path.len();
+            loop {
+                let Some(at) = path[..end].iter().rposition(|&byte| byte == b'/') else { return false };
+                let directory = if at == 0 { &b"/"[..] } else { &path[..at] };
+                if !self.survey.listings.contains_key(directory) {
+                    return false;
+                }
+                if directory == grant.path {
+                    return true;
+                }
+                if at == 0 {
+                    return false;
+                }
+                end = at;
+            }
+        })
+    }
+}
+
+/// Puts the grants into the ruleset; execution is split around denied programs.
+fn add_grants(ruleset: &mut Ruleset, grants: &[Grant], split: &BTreeSet<Vec<u8>>, survey: &Survey) {
+    for grant in grants {
+        let is_split =
+            grant.access.has(Access::Execute) && split.iter().any(|path| is_beneath(path, &grant.path));
+        if !is_split {
+            ruleset.grant(&grant.path, rights_of(grant.access, grant.kind));
+            continue;
+        }
+        let execute = AccessSet::of(Access::Execute);
+        // What `execute` includes is not what is denied: reading stays for the whole tree.
+        ruleset.grant(
+            &grant.path,
+            rights_of(grant.access.without(execute), grant.kind)
+                .into_iter()
+                .chain([Right::ReadFile])
+                .collect(),
+        );
+        split_around(ruleset, &grant.path, split, &survey.listings);
+    }
+}
+
+fn split_around(
+    ruleset: &mut Ruleset,
+    directory: &[u8],
+    split: &BTreeSet<Vec<u8>>,
+    listings: &BTreeMap<Vec<u8>, Vec<(Vec<u8>, Kind)>>,
+) {
+    for (path, kind) in listings.get(directory).into_iter().flatten() {
+        if split.contains(path) {
+            continue;
+        }
+        if split.iter().any(|denied| is_beneath(denied, path)) {
+            split_around(ruleset, path, split, listings);
+        } else {
+            ruleset.grant(path, rights_of(AccessSet::of(Access::Execute), *kind));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

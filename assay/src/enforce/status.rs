@@ -1,0 +1,138 @@
+//! What of a policy is held, by which means, and what is not and why. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::policy::problem::Place;
+
+/// What a degradation concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Component {
+    /// File access.
+    Fs,
+    /// Program starts.
+    Exec,
+    /// Network.
+    Net,
+    /// Environment scrubbing.
+    Env,
+    /// Capabilities.
+    Capabilities,
+    /// The observer.
+    Observer,
+    /// The launch itself.
+    Launch,
+}
+
+impl Component {
+    /// Every component, in order.
+    pub const ALL: [Self; 7] =
+        [Self::Fs, Self::Exec, Self::Net, Self::Env, Self::Capabilities, Self::Observer, Self::Launch];
+
+    /// The word in every format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fs => "fs",
+            Self::Exec => "exec",
+            Self::Net => "net",
+            Self::Env => "env",
+            Self::Capabilities => "capabilities",
+            Self::Observer => "observer",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+/// Something that was asked of the sandbox and not kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Degradation {
+    /// What it concerns.
+    pub component: Component,
+    /// A stable word (`landlock-absent`, `deny-inside-allow`, `kept-by-option` …).
+    pub reason: String,
+    /// The path or address that is not held; without it the whole kind is not held.
+    pub detail: Option<String>,
+}
+
+impl Degradation {
+    /// One about a whole kind.
+    pub fn whole(component: Component, reason: &str) -> Self {
+        Self { component, reason: reason.into(), detail: None }
+    }
+
+    /// One about this path, address or rule.
+    pub fn about(component: Component, reason: &str, detail: impl Into<String>) -> Self {
+        Self { component, reason: reason.into(), detail: Some(detail.into()) }
+    }
+
+    /// For a person: what is not held.
+    pub fn explain(&self) -> String {
+        let what = match self.reason.as_str() {
+            "landlock-absent" => "not held: this kernel offers no Landlock",
+            "landlock-truncate" => "truncating a file is not held: this kernel's Landlock is too old",
+            "landlock-refer" => "renames between directories fail: this kernel's Landlock is too old",
+            "landlock-scope" => {
+                "abstract sockets of outside stay reachable: this kernel's Landlock is too old"
+            }
+            "deny-inside-allow" => "a deny inside an allow that nothing here can hold",
+            "deny-not-yet-existing" => "a denied name that does not exist yet and could be made",
+            "deny-pattern-not-yet-existing" => "later names that match a denied pattern",
+            "allow-not-existing" => "an allowed name that does not exist, so that it cannot be granted",
+            "allow-pattern-frozen" => "only names that match now are granted",
+            "pattern-too-wide" => "a pattern that matches too many names to follow them all",
+            "rule-vanished" => "a path that was gone when its rule was applied",
+            "address-not-held" => "the address of a rule is not held, only its ports",
+            "tcp-not-held" => "TCP is not held",
+            "udp-not-held" => "UDP is not held",
+            "unix-not-held" => "sockets with a path are not held",
+            "abstract-unix-not-held" => "abstract sockets are not held",
+            "family-not-held" => "sockets of other families are not held",
+            "host-not-resolved" => "a host that could not be looked up, so that it cannot be granted",
+            "host-pattern-not-granted" => {
+                "a pattern of hosts cannot be looked up, so that it cannot be granted"
+            }
+            other => other,
+        };
+        match &self.detail {
+            Some(detail) => format!("{}: {what}: {detail}", self.component.as_str()),
+            None => format!("{}: {what}", self.component.as_str()),
+        }
+    }
+}
+
+/// One rule of the policy, and what becomes of it here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleStatus {
+    /// The list it stands in: `fs.allow`, `net.deny` …
+    pub list: &'static str,
+    /// As it is written.
+    pub text: String,
+    /// The accesses it speaks about; empty for network rules.
+    pub access: String,
+    /// Where it is written.
+    pub place: Place,
+    /// What becomes of it.
+    pub held: Held,
+}
+
+/// What becomes of a rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Held {
+    /// It is held, by this.
+    By(&'static str),
+    /// There is nothing it could bite on.
+    Moot(&'static str),
+    /// It is not held, or not wholly, because of these degradations.
+    Not(Vec<String>),
+}
+
+/// What applying a ruleset came to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct Enforcement {
+    /// Whether anything is restricted at all.
+    pub is_active: bool,
+    /// Per right: restricted or not.
+    pub rights: BTreeMap<String, bool>,
+    /// Paths whose rule could not be added because they were gone or out of reach, with the reason. What they
+    /// would have allowed is refused.
+    pub skipped: Vec<(String, String)>,
+}

@@ -1,0 +1,298 @@
+//! Looks at the file tree and the name service for what the rules of a policy speak about. Reads only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::net::{IpAddr, ToSocketAddrs as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use crate::policy::check::is_name;
+use crate::policy::net::Target;
+use crate::policy::pattern::{Part, Pattern};
+use crate::policy::rule::{Access, PathRule, Policy};
+
+/// What lies at the paths of a policy's rules. Each list is parallel to the policy's.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survey {
+    /// For `fs.allow`.
+    pub fs_allow: Vec<Found>,
+    /// For `fs.deny`.
+    pub fs_deny: Vec<Found>,
+    /// For `exec.allow`; empty when there is none.
+    pub exec_allow: Vec<Found>,
+    /// For `exec.deny`.
+    pub exec_deny: Vec<Found>,
+    /// ELF loaders of this system: the kernel starts them with a program, so they must be executable.
+    pub loaders: Vec<Vec<u8>>,
+    /// Addresses of the hosts that rules name; empty when the look-up failed.
+    pub hosts: BTreeMap<String, Vec<IpAddr>>,
+    /// Names directly in the directories a denied program is split out of: directory to names.
+    pub listings: BTreeMap<Vec<u8>, Vec<(Vec<u8>, Kind)>>,
+}
+
+/// What lies at the paths of one rule.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// What is there, links resolved, sorted.
+    pub there: BTreeMap<Vec<u8>, Kind>,
+    /// Paths without `*` where nothing is.
+    pub missing: BTreeSet<Vec<u8>>,
+    /// Whether a pattern with `*` may match more later.
+    pub is_open: bool,
+    /// Whether the search was cut: there may be more.
+    pub is_cut: bool,
+}
+
+/// What something is, as far as rights depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A directory.
+    Directory,
+    /// Anything else.
+    File,
+}
+
+/// The most directory entries one pattern may look at.
+const MAX_ENTRIES: usize = 200_000;
+/// The most matches of one pattern.
+const MAX_MATCHES: usize = 4_096;
+
+/// Looks up everything.
+pub fn survey(policy: &Policy) -> Survey {
+    let look = |rules: &[PathRule]| rules.iter().map(look_up).collect::<Vec<_>>();
+    let mut survey = Survey {
+        fs_allow: look(&policy.fs_allow),
+        fs_deny: look(&policy.fs_deny),
+        exec_allow: look(policy.exec_allow.as_deref().unwrap_or_default()),
+        exec_deny: look(&policy.exec_deny),
+        loaders: Vec::new(),
+        hosts: look_up_hosts(policy),
+        listings: BTreeMap::new(),
+    };
+    let programs =
+        survey.fs_allow.iter().zip(&policy.fs_allow).filter(|(_, rule)| rule.access.has(Access::Execute));
+    let programs = programs.map(|(found, _)| found).chain(&survey.exec_allow);
+    let programs: Vec<_> = programs.flat_map(|found| found.there.iter()).collect();
+    survey.loaders = find_loaders(programs.into_iter());
+    survey.listings = list_split(policy, &survey);
+    survey
+}
+
+fn look_up(rule: &PathRule) -> Found {
+    let mut found = Found::default();
+    for pattern in &rule.patterns {
+        if let Some(path) = pattern.as_literal() {
+            match fs::metadata(OsStr::from_bytes(&path)) {
+                Ok(meta) => {
+                    let kind = kind_of(&meta);
+                    let real = fs::canonicalize(OsStr::from_bytes(&path));
+                    found.there.insert(real.map_or(path, |real| real.into_os_string().into_vec()), kind);
+                }
+                Err(_) => {
+                    found.missing.insert(path);
+                }
+            }
+        } else {
+            found.is_open = true;
+            let mut budget = MAX_ENTRIES;
+            expand(pattern, &pattern.literal_prefix(), &mut budget, &mut found);
+        }
+    }
+    // A path as written and where it leads are two patterns; if one is there, the other is not missing.
+    if !found.there.is_empty() && !found.is_open {
+        found.missing.clear();
+    }
+    found
+}
+
+fn kind_of(meta: &fs::Metadata) -> Kind {
+    if meta.is_dir() { Kind::Directory } else { Kind::File }
+}
+
+/// Adds what matches `pattern` in and below `directory`. Links are matched by their own name and not descended.
+fn expand(pattern: &Pattern, directory: &[u8], budget: &mut usize, found: &mut Found) {
+    // Everything inside a directory is the directory's own business.
+    if let [front @ .., Part::AnyDepth] = pattern.parts()
+        && Pattern::from_parts(front.to_vec()).matches(directory)
+    {
+        add_children(directory, budget, found);
+        return;
+    }
+    for (path, kind, is_link) in children(directory, budget, found) {
+        if pattern.matches(&path) {
+            if found.there.len() >= MAX_MATCHES {
+                found.is_cut = true;
+                return;
+            }
+            let real = fs::canonicalize(OsStr::from_bytes(&path));
+            found.there.insert(real.map_or(path, |real| real.into_os_string().into_vec()), kind);
+        } else if kind == Kind::Directory && !is_link && pattern.reaches_beneath(&path) {
+            expand(pattern, &path, budget, found);
+        }
+    }
+}
+
+fn add_children(directory: &[u8], budget: &mut usize, found: &mut Found) {
+    for (path, kind, _) in children(directory, budget, found) {
+        if found.there.len() >= MAX_MATCHES {
+            found.is_cut = true;
+            return;
+        }
+        found.there.insert(path, kind);
+    }
+}
+
+fn children(directory: &[u8], budget: &mut usize, found: &mut Found) -> Vec<(Vec<u8>, Kind, bool)> {
+    let Ok(entries) = fs::read_dir(OsStr::from_bytes(directory)) else { return Vec::new() };
+    let mut children = Vec::new();
+    for entry in entries.flatten() {
+        if *budget == 0 {
+            found.is_cut = true;
+            break;
+        }
+        *budget -= 1;
+        let path = entry.path();
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        let kind = fs::metadata(&path).map_or(Kind::File, |meta| kind_of(&meta));
+        children.push((path.into_os_string().into_vec(), kind, is_link));
+    }
+    children.sort();
+    children
+}
+
+/// The ELF loaders: those of the programs that rules name, and the ones in their usual places.
+fn find_loaders<'a>(programs: impl Iterator<Item = (&'a Vec<u8>, &'a Kind)>) -> Vec<Vec<u8>> {
+    let mut loaders = BTreeSet::new();
+    let mut add = |path: &OsStr| {
+        if let Ok(real) = fs::canonicalize(path) {
+            loaders.insert(real.into_os_string().into_vec());
+        }
+    };
+    for (path, kind) in programs {
+        if *kind == Kind::File
+            && let Some(loader) = elf_loader(path)
+        {
+            add(OsStr::from_bytes(&loader));
+        }
+    }
+    for directory in ["/lib", "/lib64", "/lib32", "/libx32"] {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.as_bytes().starts_with(b"ld-")
+                && name.as_bytes().windows(3).any(|window| window == b".so")
+            {
+                add(entry.path().as_os_str());
+            }
+        }
+    }
+    loaders.into_iter().collect()
+}
+
+/// The loader an ELF program asks for (`PT_INTERP`).
+fn elf_loader(path: &[u8]) -> Option<Vec<u8>> {
+    use std::io::Read as _;
+    let mut head = Vec::new();
+    // Opening a FIFO or a device could block or do something.
+    fs::metadata(OsStr::from_bytes(path)).ok().filter(fs::Metadata::is_file)?;
+    fs::File::open(OsStr::from_bytes(path)).ok()?.take(4096).read_to_end(&mut head).ok()?;
+    elf_loader_of(&head)
+}
+
+/// The loader named in the first bytes of an ELF file, when it is named there. Pure.
+fn elf_loader_of(head: &[u8]) -> Option<Vec<u8>> {
+    let number = |at: usize, size: usize| -> Option<usize> {
+        let bytes = head.get(at..at.checked_add(size)?)?;
+        usize::try_from(bytes.iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))).ok()
+    };
+    // Little-endian only: the two architectures we build for are.
+    if head.get(..4)? != b"\x7fELF" || head.get(5)? != &1 {
+        return None;
+    }
+    let is_64 = head.get(4)? == &2;
+    let (table, entry_size, count) = if is_64 {
+        (number(32, 8)?, number(54, 2)?, number(56, 2)?)
+    } else {
+        (number(28, 4)?, number(42, 2)?, number(44, 2)?)
+    };
+    for index in 0..count.min(64) {
+        let entry = table.checked_add(index.checked_mul(entry_size)?)?;
+        if number(entry, 4)? != 3 {
+            continue;
+        }
+        let (offset, size) = if is_64 {
+            (number(entry + 8, 8)?, number(entry + 32, 8)?)
+        } else {
+            (number(entry + 4, 4)?, number(entry + 16, 4)?)
+        };
+        let name = head.get(offset..offset.checked_add(size)?)?;
+        return Some(name.split(|byte| *byte == 0).next()?.to_vec());
+    }
+    None
+}
+
+fn look_up_hosts(policy: &Policy) -> BTreeMap<String, Vec<IpAddr>> {
+    let mut hosts = BTreeMap::new();
+    for rule in policy.net_allow.iter().chain(&policy.net_deny) {
+        let Target::Host(name) = &rule.target else { continue };
+        if is_name(&rule.target) && !name.starts_with("*.") && !hosts.contains_key(name) {
+            let found: BTreeSet<_> = (name.as_str(), 0)
+                .to_socket_addrs()
+                .map(|found| found.map(|address| address.ip().to_canonical()).collect())
+                .unwrap_or_default();
+            hosts.insert(name.clone(), found.into_iter().collect());
+        }
+    }
+    hosts
+}
+
+/// What lies in each directory between an executable tree and a denied program in it, so that the plan can grant
+/// all but the denied one.
+fn list_split(policy: &Policy, survey: &Survey) -> BTreeMap<Vec<u8>, Vec<(Vec<u8>, Kind)>> {
+    let mut listings = BTreeMap::new();
+    let denies =
+        survey.fs_deny.iter().zip(&policy.fs_deny).chain(survey.exec_deny.iter().zip(&policy.exec_deny));
+    for (found, rule) in denies {
+        if !rule.access.has(Access::Execute) {
+            continue;
+        }
+        for path in found.there.keys() {
+            let mut end = path.len();
+            while let Some(at) = path[..end].iter().rposition(|&byte| byte == b'/') {
+                let directory = if at == 0 { b"/".to_vec() } else { path[..at].to_vec() };
+                listings.entry(directory).or_insert_with_key(|directory| {
+                    let mut budget = MAX_ENTRIES;
+                    children(directory, &mut budget, &mut Found::default())
+                        .into_iter()
+                        .filter(|(_, _, is_link)| !is_link)
+                        .map(|(path, kind, _)| (path, kind))
+                        .collect()
+                });
+                if at == 0 {
+                    break;
+                }
+                end = at;
+            }
+        }
+    }
+    listings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loader_of_this_test_is_found() {
+        let me = std::env::current_exe().unwrap();
+        let loader = elf_loader(me.as_os_str().as_bytes()).expect("the test binary is dynamically linked");
+        assert!(fs::metadata(OsStr::from_bytes(&loader)).is_ok());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_after_an_elf_magic_are_read_without_panic(tail: Vec<u8>, class in 1u8..3) {
+            let head = [b"\x7fELF".as_slice(), &[class, 1], &tail].concat();
+            elf_loader_of(&head);
+        }
+    }
+}
