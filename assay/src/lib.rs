@@ -17,3 +17,4 @@ pub mod host;
 pub mod observe;
 pub mod policy;
 pub mod profile;
+pub mod report;

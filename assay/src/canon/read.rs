@@ -26,7 +26,7 @@ impl ReadError {
     /// Line and column, both from 1; the column counts bytes.
     pub fn position(&self, text: &[u8]) -> (usize, usize) {
         let before = &text[..self.offset.min(text.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = before.split(|byte| *byte == b'\n').count();
         let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
         (line, column)
     }

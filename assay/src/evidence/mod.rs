@@ -3,7 +3,20 @@
 //! `identity` is what the run id is computed from, and nothing else is; `observed` is true of this run only;
 //! `coverage` says how far the record can be trusted.
 
+pub mod archive;
+pub mod bundle;
+pub mod diff;
+pub mod events;
 pub mod identity;
+pub mod integrity;
+pub mod lint;
+pub mod manifest;
+#[cfg(test)]
+pub(crate) mod samples;
+pub mod timestamp;
+pub mod verify;
+pub mod version;
+pub mod view;
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@
 //! the bidirectional controls. All else is `\xNN` byte by byte; a backslash is `\\`; a literal `${` that is part
 //! of a name is `\x24{`, so that `${WORKDIR}` in a `Name` is always ours.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write as _;
 
@@ -54,6 +55,23 @@ pub fn escape_into(bytes: &[u8], out: &mut String) {
         }
         push_hex(chunk.invalid(), out);
     }
+}
+
+/// Text from outside, made harmless to print: what a name would not keep is escaped, and backslashes stay as they
+/// are, since they mostly stand for something that was escaped before.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.contains(must_escape) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if must_escape(c) {
+            push_hex(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut out);
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
 }
 
 fn push_hex(bytes: &[u8], out: &mut String) {
@@ -117,6 +135,12 @@ mod tests {
     #[test]
     fn a_literal_variable_is_not_a_variable() {
         check(b"/tmp/${HOME}/$x", "/tmp/\\x24{HOME}/$x");
+    }
+
+    #[test]
+    fn text_from_outside_is_made_harmless() {
+        assert_eq!(harmless("/a\\x0a/b"), "/a\\x0a/b");
+        assert_eq!(harmless("x\u{1b}[2J\n\u{9b}\u{202e}y"), "x\\x1b[2J\\x0a\\xc2\\x9b\\xe2\\x80\\xaey");
     }
 
     proptest::proptest! {

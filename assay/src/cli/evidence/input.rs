@@ -1,0 +1,156 @@
+//! A bundle's bytes: from a file, or from stdin when the path is `-`. Opens and reads, judges nothing.
+
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek as _};
+use std::path::Path;
+
+use crate::evidence::integrity::{Failure, Limits, shown};
+use crate::evidence::manifest::Manifest;
+use crate::evidence::verify::{Event, Verified, verify};
+
+/// Where a bundle's bytes come from.
+pub struct Input {
+    /// The name for messages, harmless to print.
+    pub name: String,
+    source: Source,
+}
+
+enum Source {
+    /// Can be read again from its start.
+    File(File),
+    /// Came through a pipe, and was kept because it has to be read again.
+    Memory(Cursor<Vec<u8>>),
+    /// Comes through a pipe, and is read once.
+    Stream(Box<dyn Read>),
+}
+
+/// A bundle that could not be opened, or is not good.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// It could not be opened or read.
+    #[error("open {name}: {error}")]
+    Open {
+        /// Which.
+        name: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is not good.
+    #[error("{name}: {failure}")]
+    Bad {
+        /// Which.
+        name: String,
+        /// Why.
+        failure: Failure,
+    },
+    /// It changed between two readings.
+    #[error("{name}: changed while it was read")]
+    Changed {
+        /// Which.
+        name: String,
+    },
+}
+
+impl Input {
+    /// Opens a bundle that is read once.
+    pub fn open_once(path: &Path) -> Result<Self, InputError> {
+        Self::open(path, |reader| Ok(Source::Stream(reader)))
+    }
+
+    /// Opens a bundle that is read more than once: what is no plain file is kept in memory, up to the limit of
+    /// the format.
+    pub fn open_again(path: &Path) -> Result<Self, InputError> {
+        Self::open(path, |reader| {
+            let mut bytes = Vec::new();
+            // One byte more than the limit lets the reader find that it was passed.
+            reader.take(Limits::FORMAT.archive_bytes + 1).read_to_end(&mut bytes)?;
+            Ok(Source::Memory(Cursor::new(bytes)))
+        })
+    }
+
+    fn open(
+        path: &Path,
+        otherwise: impl FnOnce(Box<dyn Read>) -> io::Result<Source>,
+    ) -> Result<Self, InputError> {
+        if path == Path::new("-") {
+            let source = otherwise(Box::new(io::stdin()))
+                .map_err(|error| InputError::Open { name: "stdin".into(), error })?;
+            return Ok(Self { name: "stdin".into(), source });
+        }
+        let name = shown(path.as_os_str().as_encoded_bytes());
+        let open = || {
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            if metadata.is_file() { Ok(Source::File(file)) } else { otherwise(Box::new(file)) }
+        };
+        match open() {
+            Ok(source) => Ok(Self { name, source }),
+            Err(error) => Err(InputError::Open { name, error }),
+        }
+    }
+
+    /// Verifies it from its start, handing each event to `visit`.
+    pub fn verify(&mut self, visit: impl FnMut(&Manifest, &Event)) -> Result<Verified, InputError> {
+        let reader: &mut dyn Read = match &mut self.source {
+            Source::File(file) => {
+                file.rewind().map_err(|error| InputError::Open { name: self.name.clone(), error })?;
+                file
+            }
+            Source::Memory(bytes) => {
+                bytes.set_position(0);
+                bytes
+            }
+            Source::Stream(reader) => reader,
+        };
+        verify(reader, Limits::FORMAT, visit)
+            .map_err(|failure| InputError::Bad { name: self.name.clone(), failure })
+    }
+
+    /// Verifies it once more, and that it still is what it was.
+    pub fn verify_again(
+        &mut self,
+        before: &Verified,
+        visit: impl FnMut(&Manifest, &Event),
+    ) -> Result<(), InputError> {
+        let now = self.verify(visit)?;
+        if now.archive.sha256 != before.archive.sha256 {
+            return Err(InputError::Changed { name: self.name.clone() });
+        }
+        Ok(())
+    }
+}
+
+/// Whether both paths are stdin, which can be read only once.
+pub fn both_are_stdin(a: &Path, b: &Path) -> bool {
+    a == Path::new("-") && b == Path::new("-")
+}
+
+/// Writes a result to stdout, or says that it could not.
+pub fn write_result(out: &crate::cli::output::Output, bytes: &[u8]) -> bool {
+    match out.result(bytes) {
+        Ok(()) => true,
+        Err(error) => {
+            out.error(&format!("write the result: {error}"));
+            false
+        }
+    }
+}
+
+/// Reads a small file (a policy, a key, an attestation) up to `most` bytes.
+pub fn read_small(path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
+    let name = shown(path.as_os_str().as_encoded_bytes());
+    let read = || {
+        let mut bytes = Vec::new();
+        let reader: Box<dyn Read> =
+            if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
+        reader.take(most + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > most {
+            return Err(io::Error::other(format!("larger than {most} bytes")));
+        }
+        Ok(bytes)
+    };
+    read().map_err(|error| InputError::Open { name, error })
+}
