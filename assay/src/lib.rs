@@ -18,3 +18,4 @@ pub mod observe;
 pub mod policy;
 pub mod profile;
 pub mod report;
+pub mod sandbox;

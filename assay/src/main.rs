@@ -3,5 +3,8 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = assay::sandbox::helper::run(std::env::args_os()) {
+        return code;
+    }
     assay::cli::run(std::env::args_os()).into()
 }

@@ -1,3 +1,4 @@
-//! Under construction.
+//! What can be tested without privileges, from outside: one binary, one module a subject.
 
-fn main() {}
+mod freshness;
+mod oracle;

@@ -1,3 +1,5 @@
-//! Under construction.
+//! What needs root and a real kernel: one binary, one module a subject. `cargo xtask kernel` runs it.
 
-fn main() {}
+mod harness;
+mod needs;
+mod oracle;

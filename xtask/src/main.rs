@@ -4,10 +4,16 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
 mod ebpf;
+mod initramfs;
+mod kernel;
+mod oracle;
 mod sources;
 mod step;
+mod tidy;
 mod toolchain;
+mod vm;
 
 /// Every developer command of assay.
 #[derive(Debug, Parser)]
@@ -19,14 +25,43 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// All that CI runs, in its order.
+    Check,
+    /// The tests, kernel tests included.
+    Test,
     /// The kernel half: build the object, check it, install what it takes.
     #[command(subcommand)]
     Ebpf(ebpf::Command),
+    /// The kernel tests: built as you, run as root.
+    Kernel {
+        /// Only tests whose names hold one of these.
+        filters: Vec<String>,
+    },
+    /// The kernel tests on Debian's 6.1 kernel in QEMU.
+    Vm {
+        /// Only this way to boot.
+        variant: Option<String>,
+        /// Only tests whose names hold one of these.
+        #[arg(last = true)]
+        filters: Vec<String>,
+    },
+    /// Hold traces against strace's, and write the table in docs/oracle.md.
+    Oracle,
+    /// The rules of architecture and style that a program can check.
+    Tidy,
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Ebpf(what) => ebpf::execute(what),
+        Command::Check => check::check().map(|()| ExitCode::SUCCESS),
+        Command::Test => check::test().map(|()| ExitCode::SUCCESS),
+        Command::Kernel { filters } => kernel::execute(&filters, &[]).map(|()| ExitCode::SUCCESS),
+        Command::Vm { variant, filters } => {
+            vm::execute(variant.as_deref(), &filters).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Oracle => oracle::execute().map(|()| ExitCode::SUCCESS),
+        Command::Tidy => tidy::execute().map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

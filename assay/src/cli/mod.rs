@@ -7,7 +7,9 @@ use clap::{Parser, Subcommand};
 use crate::exit::Exit;
 
 pub mod doctor;
+pub mod env;
 pub mod evidence;
+pub mod failure;
 pub mod output;
 pub mod policy;
 pub mod profile;
@@ -35,7 +37,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a command, record what it did, hold it to a policy.
-    Sandbox(sandbox::Args),
+    Sandbox(Box<sandbox::Args>),
     /// Check, read and compare evidence bundles.
     #[command(subcommand)]
     Evidence(evidence::Command),
@@ -62,7 +64,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     };
     let out = Output::new(verbosity, cli.color);
     match cli.command {
-        Command::Sandbox(args) => sandbox::run(args, &out),
+        Command::Sandbox(args) => sandbox::run(*args, &out),
         Command::Evidence(command) => evidence::run(command, &out),
         Command::Profile(command) => profile::run(command, &out),
         Command::Policy(command) => policy::run(command, &out),

@@ -94,7 +94,7 @@ impl Output {
         self.wants_color(std::io::stdout().is_terminal())
     }
 
-    fn wants_color(&self, is_terminal: bool) -> bool {
+    fn wants_color(self, is_terminal: bool) -> bool {
         match self.color {
             Color::Always => true,
             Color::Never => false,
@@ -103,7 +103,7 @@ impl Output {
     }
 
     /// One line on stderr. Controls in `text` are shown, not sent: names in it may be hostile.
-    fn line(&self, word: &str, style: &str, text: &str) {
+    fn line(self, word: &str, style: &str, text: &str) {
         let mut stderr = std::io::stderr().lock();
         let shown = shown(text);
         let line = if self.wants_color(std::io::stderr().is_terminal()) {

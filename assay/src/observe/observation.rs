@@ -230,6 +230,8 @@ pub struct NetAct {
     pub proto: &'static str,
     /// The other end, or for bind and listen our own.
     pub endpoint: Endpoint,
+    /// For bind: the program asked for port 0, and the port in `endpoint` is the kernel's choice.
+    pub is_ephemeral: bool,
 }
 
 /// Where a socket act went.
@@ -264,6 +266,9 @@ pub enum PathState {
     Resolved,
     /// A link in it could not be followed in the kernel; userspace looked it up shortly after the call.
     LookedUpLate,
+    /// The kernel's cache of names gave its beginning; the rest is the string's, joined as text, because neither the
+    /// kernel's cache nor a look shortly after knew better.
+    Unverified,
     /// The call failed before the kernel went anywhere: the directory it started from joined with the string,
     /// `.` and `..` folded as text.
     Lexical,
@@ -302,7 +307,7 @@ impl PathRef {
             | PathState::Literal
             | PathState::LookedUpLate
             | PathState::Lexical => true,
-            PathState::Cut | PathState::Unreadable => false,
+            PathState::Cut | PathState::Unreadable | PathState::Unverified => false,
         }
     }
 }

@@ -1,0 +1,63 @@
+//! How long things may be, and why each number is that number.
+
+/// A path string passed to a call: the kernel itself refuses more than `PATH_MAX` with its NUL.
+pub const STRING_LEN: usize = 4096;
+
+/// A name in a directory, with its NUL (`NAME_MAX` + 1).
+pub const NAME_LEN: usize = 256;
+
+/// A resolved path: longer than `PATH_MAX`, because a relative string may start in a directory that deep already.
+/// What is longer is marked as cut.
+pub const CHAIN_LEN: usize = 16 * 1024;
+
+/// Directories and mounts a resolved path may lead through.
+pub const CHAIN_STEPS: u32 = 4096;
+
+/// Arguments of a program that are kept; more is marked as cut. The kernel allows megabytes, the identity needs none.
+pub const ARGV_LEN: usize = 16 * 1024;
+
+/// A socket address: `sizeof(struct sockaddr_storage)`.
+pub const SOCKADDR_LEN: usize = 128;
+
+/// A task's `comm`.
+pub const COMM_LEN: usize = 16;
+
+/// Where a record under construction ends. A power of two, because the verifier likes masks.
+pub const RECORD_LEN: usize = 64 * 1024;
+
+/// Room behind it, so that the longest single read that starts below `RECORD_LEN` stays inside.
+pub const RECORD_SLACK: usize = 16 * 1024;
+
+/// The string under resolution, with the links expanded into it. Links are put in front, so it is filled from the middle.
+pub const WALK_LEN: usize = 16 * 1024;
+
+/// Where in that room the string of the call starts: what lies before is for links.
+pub const WALK_START: usize = 8 * 1024;
+
+/// Steps a resolution may take: components, slashes, mounts and links together.
+pub const WALK_STEPS: u32 = 8192;
+
+/// Links a resolution may follow (the kernel's own limit).
+pub const WALK_LINKS: u32 = 40;
+
+/// Cached children of one directory looked through for one name, at about 40 ns each. Beyond it userspace looks up.
+pub const WALK_CHILDREN: u32 = 8192;
+
+/// Mounts below one mount looked through.
+pub const WALK_MOUNTS: u32 = 4096;
+
+/// The ring. At about 200 bytes a record this holds 160 000 records, some 150 ms of two processors that do nothing
+/// but open files.
+pub const RING_BYTES: u32 = 32 * 1024 * 1024;
+
+/// The reader is woken when this much waits; otherwise it looks by itself every few milliseconds.
+pub const RING_WAKE_BYTES: u64 = 512 * 1024;
+
+/// Processors: one record under construction on each.
+pub const MAX_CPUS: u32 = 1024;
+
+/// Messages of one `sendmmsg` that are told one by one (`UIO_MAXIOV`).
+pub const MMSG_LEN: u32 = 1024;
+
+/// Processes of all runs alive at one time that are watched for leaving their group.
+pub const PROCESSES_LEN: u32 = 128 * 1024;

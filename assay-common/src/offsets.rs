@@ -1,0 +1,144 @@
+//! The list of kernel fields the programs need, by struct and field name. Their offsets come from the running
+//! kernel's BTF; Rust emits no CO-RE relocations.
+
+/// Marks a field that this kernel does not have.
+pub const MISSING: u32 = u32::MAX;
+
+/// One wanted field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// The struct's name in BTF.
+    pub of: &'static str,
+    /// The field; a dot goes into a named member, anonymous ones are looked through.
+    pub field: &'static str,
+    /// The name it had on older kernels, or empty.
+    pub older: &'static str,
+    /// Whether the observer can do without it.
+    pub is_optional: bool,
+}
+
+macro_rules! offsets {
+    ($($name:ident = $of:literal . $field:literal $(or $older:literal)? $(; $optional:ident)?),* $(,)?) => {
+        /// Byte offsets, one per wanted field; [`MISSING`] where there is none.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(feature = "user", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
+        #[repr(C)]
+        pub struct Offsets {
+            $(#[doc = concat!("`", $of, ".", $field, "`")] pub $name: u32,)*
+            /// Not an offset: the bit of `dentry.d_flags` that marks a mount point (an enumerator, or 1<<16).
+            pub mounted_flag: u32,
+        }
+
+        /// The wanted fields, in the order of [`Offsets`].
+        pub const FIELDS: &[Field] = &[
+            $(Field {
+                of: $of,
+                field: $field,
+                older: concat!($($older)?),
+                // Any word after the semicolon makes it optional.
+                is_optional: !stringify!($($optional)?).is_empty(),
+            },)*
+        ];
+
+        impl Offsets {
+            /// Nothing known.
+            pub const UNKNOWN: Self = Self { $($name: MISSING,)* mounted_flag: 1 << 16 };
+
+            /// Builds the table by asking for each field in turn; the answer is its offset or [`MISSING`].
+            pub fn from_answers(mut ask: impl FnMut(&Field) -> u32, mounted_flag: u32) -> Self {
+                let mut fields = FIELDS.iter();
+                Self { $($name: fields.next().map_or(MISSING, &mut ask),)* mounted_flag }
+            }
+
+            /// The offsets in the order of [`FIELDS`].
+            pub fn fields(&self) -> impl Iterator<Item = u32> {
+                [$(self.$name),*].into_iter()
+            }
+        }
+    };
+}
+
+offsets! {
+    task_files = "task_struct"."files",
+    task_fs = "task_struct"."fs",
+    task_mm = "task_struct"."mm",
+    task_pid = "task_struct"."pid",
+    task_tgid = "task_struct"."tgid",
+    task_exit_code = "task_struct"."exit_code",
+    task_nsproxy = "task_struct"."nsproxy",
+    task_cgroups = "task_struct"."cgroups",
+    task_status = "task_struct"."thread_info.status",
+    task_real_parent = "task_struct"."real_parent",
+    files_fdt = "files_struct"."fdt",
+    fdt_fd = "fdtable"."fd",
+    fdt_max = "fdtable"."max_fds",
+    file_path = "file"."f_path",
+    file_inode = "file"."f_inode",
+    file_mode = "file"."f_mode",
+    file_flags = "file"."f_flags",
+    file_private = "file"."private_data",
+    path_mnt = "path"."mnt",
+    path_dentry = "path"."dentry",
+    dentry_parent = "dentry"."d_parent",
+    dentry_name = "dentry"."d_name",
+    dentry_inode = "dentry"."d_inode",
+    dentry_flags = "dentry"."d_flags",
+    dentry_hash = "dentry"."d_hash",
+    dentry_sibling = "dentry"."d_sib" or "d_child",
+    dentry_children = "dentry"."d_children" or "d_subdirs",
+    qstr_name = "qstr"."name",
+    qstr_len = "qstr"."len",
+    mount_mnt = "mount"."mnt",
+    mount_parent = "mount"."mnt_parent",
+    mount_point = "mount"."mnt_mountpoint",
+    mount_mounts = "mount"."mnt_mounts",
+    mount_child = "mount"."mnt_child",
+    mount_ns = "mount"."mnt_ns",
+    vfsmount_root = "vfsmount"."mnt_root",
+    inode_mode = "inode"."i_mode",
+    inode_nlink = "inode"."i_nlink",
+    inode_ino = "inode"."i_ino",
+    inode_sb = "inode"."i_sb",
+    inode_link = "inode"."i_link",
+    inode_size = "inode"."i_size",
+    sb_dev = "super_block"."s_dev",
+    sb_magic = "super_block"."s_magic",
+    fs_root = "fs_struct"."root",
+    fs_pwd = "fs_struct"."pwd",
+    mm_arg_start = "mm_struct"."arg_start",
+    mm_arg_end = "mm_struct"."arg_end",
+    bprm_file = "linux_binprm"."file",
+    bprm_filename = "linux_binprm"."filename",
+    bprm_interp = "linux_binprm"."interp",
+    nsproxy_mnt = "nsproxy"."mnt_ns",
+    socket_type = "socket"."type",
+    socket_sk = "socket"."sk",
+    sk_family = "sock_common"."skc_family",
+    sk_num = "sock_common"."skc_num",
+    sk_rcv_saddr = "sock_common"."skc_rcv_saddr",
+    sk_rcv_saddr6 = "sock_common"."skc_v6_rcv_saddr"; ipv6_may_be_absent,
+    sk_protocol = "sock"."sk_protocol",
+    unix_addr = "unix_sock"."addr"; unix_may_be_a_module,
+    unix_len = "unix_address"."len"; unix_may_be_a_module,
+    unix_name = "unix_address"."name"; unix_may_be_a_module,
+    css_dfl = "css_set"."dfl_cgrp",
+    cgroup_kn = "cgroup"."kn",
+    cgroup_level = "cgroup"."level",
+    cgroup_ancestors = "cgroup"."ancestors"; older_kernels_keep_ids,
+    kn_id = "kernfs_node"."id",
+}
+
+/// Settings of one load, a global of the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "user", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
+#[repr(C)]
+pub struct Settings {
+    /// Depth of the runs' groups below the root of the hierarchy.
+    pub level: u32,
+    /// Whether any file was open for writing before the run: without one, writes are not looked at.
+    pub watch_writes: u32,
+    /// The observer's own process id, never recorded.
+    pub observer: u32,
+    /// Always zero.
+    pub padding: u32,
+}

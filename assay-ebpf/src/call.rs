@@ -1,0 +1,288 @@
+//! System calls, at their return: the arguments are still in the registers, the strings are paged in, the result is
+//! known, and the descriptor it made can be followed to its file.
+
+use assay_common::calls::{self, COMPAT, Call, NATIVE, NONE, Op, SOCKETCALL, SOCKETCALLS, Shape, TABLE};
+use assay_common::kind::{RecordKind, SectionTag};
+use assay_common::names::tail;
+use assay_common::record::flags;
+use aya_ebpf::macros::raw_tracepoint;
+use aya_ebpf::programs::RawTracePointContext;
+
+use crate::chain::{put_chain, put_facts};
+use crate::emit::scratch;
+use crate::kernel::{
+    current_task, file_of, off, place_of, read, read_user, root_directory, setting, working_directory,
+};
+use crate::maps::{FileId, INHERITED, Scratch, TAILS, mode};
+use crate::scope;
+use crate::start::{Text, Which, directory, mode_for, prepare};
+
+/// `openat2`, by either entry.
+const OPENAT2: u64 = 437;
+/// `TS_COMPAT`: the task is in a 32-bit call.
+const TS_COMPAT: u32 = 2;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_SYMLINK_FOLLOW: u64 = 0x400;
+
+/// x86-64 `struct pt_regs`, as far as it is read. Its layout is fixed by the ABI of signal frames and ptrace.
+mod regs {
+    pub const BP: u64 = 32;
+    pub const BX: u64 = 40;
+    pub const R9: u64 = 64;
+    pub const R8: u64 = 72;
+    pub const R10: u64 = 56;
+    pub const CX: u64 = 88;
+    pub const DX: u64 = 96;
+    pub const SI: u64 = 104;
+    pub const DI: u64 = 112;
+    pub const ORIG_AX: u64 = 120;
+}
+
+/// Looks at every return of every call on the host, and goes on only with those that are a run's and in the table.
+#[raw_tracepoint]
+pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
+    let Some(member) = scope::current() else { return 0 };
+    let regs: u64 = ctx.arg(0);
+    let ret: i64 = ctx.arg(1);
+    let nr: u64 = read(regs + regs::ORIG_AX);
+    if nr >= TABLE as u64 {
+        return 0;
+    }
+    let is_compat = read::<u32>(current_task() + off!(task_status)) & TS_COMPAT != 0;
+    let mut call = look_up(is_compat, nr);
+    let mut args = [0u64; 6];
+    if is_compat {
+        args = [
+            u64::from(read::<u32>(regs + regs::BX)),
+            u64::from(read::<u32>(regs + regs::CX)),
+            u64::from(read::<u32>(regs + regs::DX)),
+            u64::from(read::<u32>(regs + regs::SI)),
+            u64::from(read::<u32>(regs + regs::DI)),
+            u64::from(read::<u32>(regs + regs::BP)),
+        ];
+        if nr == SOCKETCALL {
+            call = SOCKETCALL_TABLE[args[0] as usize & 31];
+            let inner = read_user::<[u32; 6]>(args[1]).unwrap_or([0; 6]);
+            args = inner.map(u64::from);
+        }
+    }
+    if call.shape == Shape::None as u8 {
+        return 0;
+    }
+    if !is_compat {
+        args = [
+            read(regs + regs::DI),
+            read(regs + regs::SI),
+            read(regs + regs::DX),
+            read(regs + regs::R10),
+            read(regs + regs::R8),
+            read(regs + regs::R9),
+        ];
+    }
+    // openat2 keeps its flags in memory.
+    if nr == OPENAT2 {
+        args[2] = read_user(args[2]).unwrap_or(0);
+    }
+    let Some(slot) = slot_of(call, nr, ret, &args) else { return 0 };
+    let Some(scratch) = scratch() else { return 0 };
+    scratch.call = call;
+    let header = scratch.begin(RecordKind::Call, call.op, u32::from(call.op), member);
+    header.ret = ret;
+    header.args = args;
+    header.nr = nr as u32;
+    if is_compat {
+        header.flags |= flags::COMPAT;
+    }
+    // SAFETY: nothing here needs dropping; an empty slot ends the program, and `plan` refuses to run with one.
+    unsafe { TAILS.tail_call(&ctx, slot) };
+    0
+}
+
+static NATIVE_TABLE: [Call; TABLE] = NATIVE;
+static COMPAT_TABLE: [Call; TABLE] = COMPAT;
+static SOCKETCALL_TABLE: [Call; 32] = SOCKETCALLS;
+
+#[inline(always)]
+fn look_up(is_compat: bool, nr: u64) -> Call {
+    let nr = nr as usize & (TABLE - 1);
+    if is_compat { COMPAT_TABLE[nr] } else { NATIVE_TABLE[nr] }
+}
+
+/// Which program goes on, or none when this call is of no interest after all.
+#[inline(always)]
+fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
+    const AF_UNIX: u64 = 1;
+    const AF_INET: u64 = 2;
+    const AF_INET6: u64 = 10;
+    const SOCK_RAW: u64 = 3;
+    const PTRACE: u64 = 101;
+    const PTRACE_COMPAT: u64 = 26;
+    const PTRACE_ATTACH: u64 = 16;
+    const PTRACE_SEIZE: u64 = 0x4206;
+    if call.shape == Shape::Opened as u8 {
+        return Some(if ret >= 0 { tail::OPENED } else { tail::PATHS });
+    }
+    if call.shape == Shape::Write as u8 {
+        let is_quiet = ret <= 0 && call.dir_a != 4 || setting!(watch_writes) == 0;
+        return if is_quiet { None } else { Some(tail::WRITE) };
+    }
+    // A program that started is told by its own tracepoint.
+    if call.op == Op::Exec as u16 && ret >= 0 {
+        return None;
+    }
+    // Without an address it goes where the socket is connected to, which is known.
+    if call.op == Op::Send as u16 && call.path_b != NONE && args[4] == 0 {
+        return None;
+    }
+    // Of ptrace only taking hold of another process: what is done to it then, it does itself.
+    if call.op == Op::OtherProcess as u16 && (nr == PTRACE || nr == PTRACE_COMPAT) {
+        let is_hold = args[0] == PTRACE_ATTACH || args[0] == PTRACE_SEIZE;
+        return if is_hold { Some(tail::BARE) } else { None };
+    }
+    if call.op == Op::Socket as u16 {
+        let is_plain = args[0] == AF_UNIX || args[0] == AF_INET || args[0] == AF_INET6;
+        if is_plain && args[1] & 0xf != SOCK_RAW {
+            return None;
+        }
+    }
+    Some(u32::from(call.shape))
+}
+
+/// A call that returned a descriptor: the file is what the descriptor leads to.
+#[raw_tracepoint]
+pub fn call_opened(_ctx: RawTracePointContext) -> i32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let (args, ret) = (scratch.header().args, scratch.header().ret);
+    let path = scratch.call.path_a;
+    if path == 0 {
+        scratch.put_user_string(SectionTag::RequestedA, args[0]);
+    } else if path == 1 {
+        scratch.put_user_string(SectionTag::RequestedA, args[1]);
+    }
+    put_file(scratch, file_of(ret as i32));
+    0
+}
+
+/// A call on a descriptor.
+#[raw_tracepoint]
+pub fn call_fd(_ctx: RawTracePointContext) -> i32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let fd = scratch.header().args[0] as i32;
+    put_file(scratch, file_of(fd));
+    0
+}
+
+/// Adds a file and sends the record.
+#[inline(always)]
+fn put_file(scratch: &mut Scratch, file: u64) {
+    if file != 0 {
+        let (dentry, mnt) = place_of(file);
+        put_chain(scratch, SectionTag::ChainA, 0, dentry, mnt);
+        put_facts(scratch, file);
+    }
+    scratch.submit();
+}
+
+/// A call on one or two path strings.
+#[raw_tracepoint]
+pub fn call_paths(ctx: RawTracePointContext) -> i32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let (args, ret, call) = (scratch.header().args, scratch.header().ret, scratch.call);
+    // A relative string no longer starts where it started: where it led is the task's own directory now.
+    if ret >= 0 && (call.op == Op::Chdir as u16 || call.op == Op::Chroot as u16) {
+        let (dentry, mnt) = if call.op == Op::Chdir as u16 { working_directory() } else { root_directory() };
+        scratch.put_user_string(SectionTag::RequestedA, args[0]);
+        put_chain(scratch, SectionTag::ChainA, 0, dentry, mnt);
+        scratch.submit();
+        return 0;
+    }
+    if call.path_a != NONE {
+        let wanted = wanted_mode(call, &args);
+        prepare(
+            scratch,
+            Which::A,
+            Text::User(arg(&args, call.path_a)),
+            directory(&args, call.dir_a),
+            mode_for(ret, wanted),
+        );
+    }
+    if call.path_b != NONE {
+        let text = arg(&args, call.path_b);
+        // A symlink's text, and what `mount` mounts, are not names in the tree.
+        if call.op == Op::Symlink as u16 || (call.op == Op::Mount as u16 && call.dir_b == NONE) {
+            scratch.put_user_string(SectionTag::RequestedB, text);
+        } else {
+            let wanted = if call.op == Op::Mount as u16 { mode::FOLLOW } else { mode::NAME };
+            prepare(scratch, Which::B, Text::User(text), directory(&args, call.dir_b), mode_for(ret, wanted));
+        }
+    }
+    // SAFETY: nothing here needs dropping; see `sys_exit`.
+    unsafe { TAILS.tail_call(&ctx, tail::WALK) };
+    0
+}
+
+#[inline(always)]
+fn arg(args: &[u64; 6], at: u8) -> u64 {
+    match at {
+        0 => args[0],
+        1 => args[1],
+        2 => args[2],
+        3 => args[3],
+        4 => args[4],
+        _ => args[5],
+    }
+}
+
+#[inline(always)]
+fn wanted_mode(call: Call, args: &[u64; 6]) -> u32 {
+    // The root it started from is gone.
+    if call.op == Op::PivotRoot as u16 {
+        return mode::START;
+    }
+    let at_flags = arg(args, call.flags);
+    if call.follow == calls::Follow::Name as u8 {
+        mode::NAME
+    } else if call.follow == calls::Follow::Link as u8
+        || (call.follow == calls::Follow::UnlessFlag as u8 && at_flags & AT_SYMLINK_NOFOLLOW != 0)
+        || (call.follow == calls::Follow::IfFlag as u8 && at_flags & AT_SYMLINK_FOLLOW == 0)
+    {
+        mode::LINK
+    } else {
+        mode::FOLLOW
+    }
+}
+
+/// A write: told once for each file that was open for writing before the run.
+#[raw_tracepoint]
+pub fn call_write(_ctx: RawTracePointContext) -> i32 {
+    const MAP_SHARED_MASK: u64 = 3;
+    const PROT_WRITE: u64 = 2;
+    let Some(scratch) = scratch() else { return 0 };
+    let (args, call) = (scratch.header().args, scratch.call);
+    // Only a mapping has its descriptor there; a private or read-only one writes nothing.
+    if call.dir_a == 4 && (args[3] & MAP_SHARED_MASK == 2 || args[2] & PROT_WRITE == 0) {
+        return 0;
+    }
+    let file = file_of(arg(&args, call.dir_a) as i32);
+    let inode: u64 = read(file + off!(file_inode));
+    let sb: u64 = read(inode + off!(inode_sb));
+    let id = FileId { dev: u64::from(read::<u32>(sb + off!(sb_dev))), ino: read(inode + off!(inode_ino)) };
+    let Some(told) = INHERITED.get_ptr_mut(&id) else { return 0 };
+    // SAFETY: a flag of its own; two processors may both find it set, and the write is then told twice.
+    unsafe {
+        if *told == 0 {
+            return 0;
+        }
+        *told = 0;
+    }
+    put_file(scratch, file);
+    0
+}
+
+/// A call whose arguments say all there is.
+#[raw_tracepoint]
+pub fn call_bare(_ctx: RawTracePointContext) -> i32 {
+    let Some(scratch) = scratch() else { return 0 };
+    scratch.submit();
+    0
+}

@@ -1,0 +1,186 @@
+//! Begins a record, adds sections, sends it: the only writer of the ring, and it counts every failure.
+
+use assay_common::kind::{RecordKind, SectionTag, read_state};
+use assay_common::limits::{COMM_LEN, RECORD_LEN, RECORD_SLACK, RING_WAKE_BYTES, STRING_LEN};
+use assay_common::record::{Header, Section, flags};
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::helpers::generated::{
+    bpf_get_current_comm, bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_probe_read_kernel,
+    bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str,
+};
+
+use crate::kernel::at_most;
+use crate::maps::{LOST, RING, SCRATCH, SEEN, Scratch};
+use crate::scope::Membership;
+
+const MASK: usize = RECORD_LEN - 1;
+
+/// This processor's record under construction.
+#[inline(always)]
+pub fn scratch() -> Option<&'static mut Scratch> {
+    // SAFETY: raw tracepoints run with preemption off and not nested in each other, so this processor's element has no
+    // other user until this program, and those it tail-calls, end.
+    unsafe { SCRATCH.get_ptr_mut(bpf_get_smp_processor_id()).map(|s| &mut *s) }
+}
+
+impl Scratch {
+    /// Begins a record by the current task.
+    #[inline(always)]
+    pub fn begin(&mut self, kind: RecordKind, op: u16, counter: u32, member: Membership) -> &mut Header {
+        let id = bpf_get_current_pid_tgid();
+        self.at = size_of::<Header>() as u32;
+        self.counter = counter;
+        self.next_job = 0;
+        self.jobs[0].is_wanted = 0;
+        self.jobs[1].is_wanted = 0;
+        let header = self.header();
+        header.size = 0;
+        header.kind = kind as u16;
+        header.op = op;
+        header.run = member.run;
+        header.pid = (id >> 32) as u32;
+        header.tid = id as u32;
+        header.ppid = 0;
+        header.ret = 0;
+        header.args = [0; 6];
+        header.flags = if member.is_outside { flags::OUTSIDE } else { 0 };
+        header.nr = 0;
+        // SAFETY: `comm` has `COMM_LEN` bytes; the clock has no preconditions.
+        unsafe {
+            header.t_ns = bpf_ktime_get_ns();
+            bpf_get_current_comm(header.comm.as_mut_ptr().cast(), COMM_LEN as u32);
+        }
+        header
+    }
+
+    /// The header of the record under construction.
+    #[inline(always)]
+    pub fn header(&mut self) -> &mut Header {
+        // SAFETY: the record is longer than a header and aligned as the map's value is, to 8; any bytes are a header.
+        unsafe { &mut *self.record.as_mut_ptr().cast::<Header>() }
+    }
+
+    /// Where the bytes of the next section go, or `None` when `max` more might not fit.
+    #[inline(always)]
+    fn room(&mut self, max: usize) -> Option<*mut u8> {
+        let at = self.at as usize;
+        if at > RECORD_LEN - size_of::<Section>() - max {
+            self.header().flags |= flags::OVERFLOW;
+            return None;
+        }
+        // SAFETY: masked to `RECORD_LEN`, behind which `RECORD_SLACK` bytes follow; `max` is at most that.
+        Some(unsafe { self.record.as_mut_ptr().add((at + size_of::<Section>()) & MASK) })
+    }
+
+    /// Ends a section whose `len` bytes are in place.
+    #[inline(always)]
+    pub fn end_section(&mut self, tag: SectionTag, state: u8, aux: u8, len: u32) {
+        let at = self.at as usize & MASK & !7;
+        // SAFETY: masked and aligned; see `room`.
+        unsafe {
+            let section = self.record.as_mut_ptr().add(at).cast::<Section>();
+            (*section).tag = tag as u16;
+            (*section).state = state;
+            (*section).aux = aux;
+            (*section).len = len;
+        }
+        self.at = (at as u32) + ((size_of::<Section>() as u32 + len + 7) & !7);
+    }
+
+    /// Adds a NUL-terminated user string. Its length without the NUL, or `None` when it could not be read.
+    #[inline(always)]
+    pub fn put_user_string(&mut self, tag: SectionTag, address: u64) -> Option<u32> {
+        let to = self.room(STRING_LEN)?;
+        // SAFETY: `room` promised `STRING_LEN` bytes.
+        let len = unsafe { bpf_probe_read_user_str(to.cast(), STRING_LEN as u32, address as *const _) };
+        self.end_string(tag, len)
+    }
+
+    /// Adds a NUL-terminated kernel string.
+    #[inline(always)]
+    pub fn put_kernel_string(&mut self, tag: SectionTag, address: u64) -> Option<u32> {
+        let to = self.room(STRING_LEN)?;
+        // SAFETY: `room` promised `STRING_LEN` bytes.
+        let len = unsafe { bpf_probe_read_kernel_str(to.cast(), STRING_LEN as u32, address as *const _) };
+        self.end_string(tag, len)
+    }
+
+    #[inline(always)]
+    fn end_string(&mut self, tag: SectionTag, len: i64) -> Option<u32> {
+        if len <= 0 {
+            self.end_section(tag, read_state::UNREADABLE, 0, 0);
+            return None;
+        }
+        let len = (len as u32 - 1) & (STRING_LEN as u32 - 1);
+        self.end_section(tag, read_state::WHOLE, 0, len);
+        Some(len)
+    }
+
+    /// Adds `len` bytes of user memory, at most `MAX` of them (a power of two).
+    #[inline(always)]
+    pub fn put_user_bytes<const MAX: usize>(&mut self, tag: SectionTag, address: u64, len: u64) {
+        let Some(to) = self.room(MAX) else { return };
+        let state = if len > MAX as u64 { read_state::CUT } else { read_state::WHOLE };
+        let len = at_most::<MAX>(len);
+        // SAFETY: `len` is at most `MAX`, which `room` promised.
+        if unsafe { bpf_probe_read_user(to.cast(), len, address as *const _) } == 0 {
+            self.end_section(tag, state, 0, len);
+        } else {
+            self.end_section(tag, read_state::UNREADABLE, 0, 0);
+        }
+    }
+
+    /// Adds `len` bytes of kernel memory, at most `MAX` of them.
+    #[inline(always)]
+    pub fn put_kernel_bytes<const MAX: usize>(&mut self, tag: SectionTag, address: u64, len: u64) {
+        let Some(to) = self.room(MAX) else { return };
+        let state = if len > MAX as u64 { read_state::CUT } else { read_state::WHOLE };
+        let len = at_most::<MAX>(len);
+        // SAFETY: `len` is at most `MAX`, which `room` promised.
+        if unsafe { bpf_probe_read_kernel(to.cast(), len, address as *const _) } == 0 {
+            self.end_section(tag, state, 0, len);
+        } else {
+            self.end_section(tag, read_state::UNREADABLE, 0, 0);
+        }
+    }
+
+    /// Adds a value of a fixed size.
+    #[inline(always)]
+    pub fn put_value<T: Copy>(&mut self, tag: SectionTag, value: T) {
+        let Some(to) = self.room(size_of::<T>()) else { return };
+        // SAFETY: `room` promised the bytes; sections are aligned to 8, which is enough for all `T` used.
+        unsafe { to.cast::<T>().write_unaligned(value) };
+        self.end_section(tag, read_state::WHOLE, 0, size_of::<T>() as u32);
+    }
+
+    /// Room for a chain at the current place: offset of its first byte in `record`.
+    #[inline(always)]
+    pub fn chain_at(&mut self) -> Option<u32> {
+        self.room(RECORD_SLACK).map(|_| self.at + size_of::<Section>() as u32)
+    }
+
+    /// Sends the record, or counts it as lost.
+    #[inline(always)]
+    pub fn submit(&mut self) {
+        let len = self.at as usize;
+        if len > RECORD_LEN {
+            count(&LOST, self.counter);
+            return;
+        }
+        self.header().size = len as u32;
+        let waiting = RING.query(u64::from(BPF_RB_AVAIL_DATA));
+        let wake = if waiting > RING_WAKE_BYTES { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP };
+        let sent = RING.output::<[u8]>(&self.record[..len], u64::from(wake));
+        count(if sent.is_ok() { &SEEN } else { &LOST }, self.counter);
+    }
+}
+
+/// Adds one to a counter of this processor.
+#[inline(always)]
+fn count(counters: &aya_ebpf::maps::PerCpuArray<u64>, index: u32) {
+    if let Some(counter) = counters.get_ptr_mut(index) {
+        // SAFETY: this processor's own element, with preemption off.
+        unsafe { *counter += 1 };
+    }
+}

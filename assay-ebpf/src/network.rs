@@ -1,0 +1,165 @@
+//! Calls on sockets: what kind of socket, which address, and for UNIX paths where they lead.
+
+use assay_common::calls::{NONE, Op};
+use assay_common::kind::SectionTag;
+use assay_common::limits::{MMSG_LEN, SOCKADDR_LEN, WALK_START};
+use assay_common::names::tail;
+use assay_common::record::{Header, SockFacts, flags};
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+use aya_ebpf::macros::raw_tracepoint;
+use aya_ebpf::programs::RawTracePointContext;
+
+use crate::emit::scratch;
+use crate::kernel::{Context, at_most, each, file_of, off, read, read_user};
+use crate::maps::{Scratch, TAILS, mode};
+use crate::start::{AT_FDCWD, Which, mode_for, set_job};
+
+const AF_UNIX: u16 = 1;
+const S_IFMT: u16 = 0o170_000;
+const S_IFSOCK: u16 = 0o140_000;
+
+/// A call with an address, a message that holds one, or none.
+#[raw_tracepoint]
+pub fn call_socket(ctx: RawTracePointContext) -> i32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let (args, call) = (scratch.header().args, scratch.call);
+    let is_compat = scratch.header().flags & flags::COMPAT != 0;
+    let (address, len) = if call.path_a == NONE {
+        (0, 0)
+    } else if call.path_b == NONE {
+        message_address(args[1], is_compat)
+    } else if call.path_a == 4 {
+        (args[4], args[5])
+    } else {
+        (args[1], args[2])
+    };
+    if call.op == Op::Send as u16 && (address == 0 || len == 0) {
+        return 0;
+    }
+    finish(scratch, &ctx, args[0] as i32, address, len);
+    0
+}
+
+/// `sendmmsg`: one record for each message that was sent and has an address.
+#[raw_tracepoint]
+pub fn call_mmsg(_ctx: RawTracePointContext) -> i32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let ret = scratch.header().ret;
+    // A failure is the first message's. The kernel sends no more than `MMSG_LEN` in one call.
+    let sent = if ret <= 0 { 1 } else { at_most::<{ MMSG_LEN as usize }>(ret as u64) };
+    each(scratch, sent, message);
+    0
+}
+
+/// Tells one message.
+unsafe extern "C" fn message(index: u32, context: *mut Context) -> i64 {
+    // SAFETY: `each` passes its own context.
+    let scratch = unsafe { &mut *(*context).scratch };
+    let args = scratch.header().args;
+    let is_compat = scratch.header().flags & flags::COMPAT != 0;
+    let size: u64 = if is_compat { 32 } else { 64 };
+    let (address, len) = message_address(args[1] + u64::from(index) * size, is_compat);
+    if address != 0 && len != 0 {
+        scratch.at = size_of::<Header>() as u32;
+        put_socket(scratch, args[0] as i32);
+        scratch.put_user_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, address, len & 0xffff_ffff);
+        scratch.submit();
+    }
+    0
+}
+
+/// `msg_name` and `msg_namelen` of a `struct msghdr`.
+#[inline(always)]
+fn message_address(message: u64, is_compat: bool) -> (u64, u64) {
+    if is_compat {
+        let head = read_user::<[u32; 2]>(message).unwrap_or([0; 2]);
+        (u64::from(head[0]), u64::from(head[1]))
+    } else {
+        (read_user::<u64>(message).unwrap_or(0), u64::from(read_user::<u32>(message + 8).unwrap_or(0)))
+    }
+}
+
+/// Adds socket and address, resolves a UNIX path, sends.
+#[inline(always)]
+fn finish(scratch: &mut Scratch, ctx: &RawTracePointContext, fd: i32, address: u64, len: u64) {
+    let family = put_socket(scratch, fd);
+    // The kernel takes an int.
+    let len = len & 0xffff_ffff;
+    if address != 0 {
+        scratch.put_user_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, address, len);
+        if family == AF_UNIX
+            && len > 2
+            && len <= SOCKADDR_LEN as u64
+            && put_unix_path(scratch, address, len as u32)
+        {
+            let is_bind = scratch.call.op == Op::Bind as u16;
+            let wanted =
+                mode_for_socket(scratch.header().ret, if is_bind { mode::NAME } else { mode::FOLLOW });
+            set_job(scratch, Which::A, AT_FDCWD, wanted);
+            // SAFETY: nothing here needs dropping; see `sys_exit`.
+            unsafe { TAILS.tail_call(ctx, tail::WALK) };
+        }
+    }
+    scratch.submit();
+}
+
+/// A refused connection found its socket.
+#[inline(always)]
+fn mode_for_socket(ret: i64, wanted: u32) -> u32 {
+    const ENOENT: i64 = -2;
+    const ENOTDIR: i64 = -20;
+    if ret == ENOENT || ret == ENOTDIR { mode_for(ret, wanted) } else { wanted }
+}
+
+/// Puts a UNIX address's path into the walk room. False for an abstract one.
+#[inline(always)]
+fn put_unix_path(scratch: &mut Scratch, address: u64, len: u32) -> bool {
+    let len = at_most::<SOCKADDR_LEN>(u64::from(len - 2));
+    // SAFETY: the walk room is longer than `WALK_START` and twice the 128 bytes that `at_most` leaves.
+    unsafe {
+        let to = scratch.walk[0].as_mut_ptr().add(WALK_START);
+        if bpf_probe_read_user(to.cast(), len, (address + 2) as *const _) != 0 {
+            return false;
+        }
+        *to.add(len as usize) = 0;
+        *to != 0
+    }
+}
+
+/// Adds what the kernel knows of the socket behind a descriptor, and its own name if it is a UNIX socket. Its family.
+#[inline(always)]
+fn put_socket(scratch: &mut Scratch, fd: i32) -> u16 {
+    let file = file_of(fd);
+    let inode: u64 = read(file + off!(file_inode));
+    if file == 0 || read::<u16>(inode + off!(inode_mode)) & S_IFMT != S_IFSOCK {
+        return 0;
+    }
+    let socket: u64 = read(file + off!(file_private));
+    let sk: u64 = read(socket + off!(socket_sk));
+    let family: u16 = read(sk + off!(sk_family));
+    let mut facts = SockFacts {
+        family,
+        kind: read(socket + off!(socket_type)),
+        protocol: read(sk + off!(sk_protocol)),
+        local_port: read(sk + off!(sk_num)),
+        local4: read(sk + off!(sk_rcv_saddr)),
+        local6: [0; 16],
+        padding: 0,
+    };
+    if family == 10 {
+        facts.local6 = read(sk + off!(sk_rcv_saddr6));
+    }
+    scratch.put_value(SectionTag::SockFacts, facts);
+    if family == AF_UNIX && scratch.call.op != Op::Connect as u16 && scratch.call.op != Op::Send as u16 {
+        let name: u64 = read(sk + off!(unix_addr));
+        let len: u32 = if name == 0 { 0 } else { read(name + off!(unix_len)) };
+        if len > 2 {
+            scratch.put_kernel_bytes::<SOCKADDR_LEN>(
+                SectionTag::UnixName,
+                name + off!(unix_name),
+                u64::from(len),
+            );
+        }
+    }
+    family
+}

@@ -1,0 +1,192 @@
+//! Turns one record from the ring into an [`Event`].
+//!
+//! Pure: no I/O, no state. An input it does not understand is a [`DecodeError`], never a panic and never a guess.
+
+use assay_common::calls::Op;
+use assay_common::kind::{RecordKind, SectionTag, chain_state, read_state, walk_state};
+use assay_common::record::{FileFacts, Header, Section, SockFacts, flags};
+use zerocopy::FromBytes;
+
+use super::event::{Bytes, Call, Chain, ChainEnd, Event, EventKind, Exec, PathArg, ReadState, WalkEnd};
+
+/// A record that is not understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum DecodeError {
+    /// Fewer bytes than a header, a section or its content need.
+    #[error("decode a record: it is cut short")]
+    Short,
+    /// The size it states is not the size it has.
+    #[error("decode a record: its size is not what it says")]
+    Size,
+    /// An unknown kind.
+    #[error("decode a record: its kind is unknown")]
+    Kind,
+    /// An unknown operation.
+    #[error("decode a record: its operation is unknown")]
+    Op,
+    /// An unknown section, or one that does not belong here.
+    #[error("decode a record: it has a section that does not belong there")]
+    Section,
+    /// A state that is no state.
+    #[error("decode a record: it has an unknown state")]
+    State,
+}
+
+impl DecodeError {
+    /// The stable word in the loss ledger.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Short => "record-short",
+            Self::Size => "record-size",
+            Self::Kind => "record-kind",
+            Self::Op => "record-operation",
+            Self::Section => "record-section",
+            Self::State => "record-state",
+        }
+    }
+}
+
+/// Sections of one record, each at most once.
+#[derive(Default)]
+struct Sections {
+    a: PathArg,
+    b: PathArg,
+    file: Option<FileFacts>,
+    socket: Option<SockFacts>,
+    address: Option<Bytes>,
+    unix_name: Option<Bytes>,
+    argv: Option<Bytes>,
+    image: Option<Chain>,
+}
+
+/// Decodes one record.
+pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
+    let (header, mut rest) = Header::read_from_prefix(bytes).map_err(|_| DecodeError::Short)?;
+    if header.size as usize != bytes.len() {
+        return Err(DecodeError::Size);
+    }
+    let kind = RecordKind::from_number(header.kind).ok_or(DecodeError::Kind)?;
+    let mut sections = Sections::default();
+    while !rest.is_empty() {
+        let (section, after) = Section::read_from_prefix(rest).map_err(|_| DecodeError::Short)?;
+        let len = section.len as usize;
+        let content = after.get(..len).ok_or(DecodeError::Short)?;
+        sections.take(section, content)?;
+        // The last section's padding may be left out.
+        rest = after.get(len.next_multiple_of(8)..).unwrap_or_default();
+    }
+    Ok(Event {
+        t_ns: header.t_ns,
+        run: header.run,
+        pid: header.pid,
+        tid: header.tid,
+        comm: header.comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
+        is_outside: header.flags & flags::OUTSIDE != 0,
+        has_overflowed: header.flags & flags::OVERFLOW != 0,
+        kind: event_kind(kind, &header, sections)?,
+    })
+}
+
+fn event_kind(kind: RecordKind, header: &Header, sections: Sections) -> Result<EventKind, DecodeError> {
+    let ret = header.ret;
+    Ok(match kind {
+        RecordKind::Call => EventKind::Call(Call {
+            op: Op::from_number(header.op).ok_or(DecodeError::Op)?,
+            nr: u16::try_from(header.nr).map_err(|_| DecodeError::Op)?,
+            is_compat: header.flags & flags::COMPAT != 0,
+            args: header.args,
+            ret,
+            a: sections.a,
+            b: sections.b,
+            file: sections.file,
+            socket: sections.socket,
+            address: sections.address,
+            unix_name: sections.unix_name,
+        }),
+        RecordKind::Exec => EventKind::Exec(Exec {
+            ppid: header.ppid,
+            old_tid: ret as u32,
+            a: sections.a,
+            image: sections.image,
+            file: sections.file,
+            is_script: header.flags & flags::SCRIPT != 0,
+            argv: sections.argv,
+        }),
+        RecordKind::Fork => EventKind::Fork { pid: header.args[0] as u32, tid: ret as u32 },
+        RecordKind::Exit => EventKind::Exit { status: ret as i32 },
+        RecordKind::Leave => EventKind::Leave { pid: header.args[0] as u32, tid: ret as u32 },
+    })
+}
+
+impl Sections {
+    fn take(&mut self, section: Section, content: &[u8]) -> Result<(), DecodeError> {
+        let tag = SectionTag::from_number(section.tag).ok_or(DecodeError::Section)?;
+        match tag {
+            SectionTag::RequestedA => self.a.requested = Some(text(section, content)?),
+            SectionTag::RequestedB => self.b.requested = Some(text(section, content)?),
+            SectionTag::ChainA => self.a.chain = Some(chain(section, content)?),
+            SectionTag::ChainB => self.b.chain = Some(chain(section, content)?),
+            SectionTag::RestA => self.a.rest = Some(text(section, content)?),
+            SectionTag::RestB => self.b.rest = Some(text(section, content)?),
+            SectionTag::LateA => self.a.late = Some(content.to_vec()),
+            SectionTag::LateB => self.b.late = Some(content.to_vec()),
+            SectionTag::FileFacts => {
+                self.file = Some(FileFacts::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
+            }
+            SectionTag::SockFacts => {
+                self.socket = Some(SockFacts::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
+            }
+            SectionTag::Sockaddr => self.address = Some(text(section, content)?),
+            SectionTag::UnixName => self.unix_name = Some(text(section, content)?),
+            SectionTag::Argv => self.argv = Some(text(section, content)?),
+            SectionTag::ImageChain => self.image = Some(chain(section, content)?),
+            // The interpreter's name as written is in the new program's arguments too.
+            SectionTag::InterpName => {}
+        }
+        Ok(())
+    }
+}
+
+fn text(section: Section, content: &[u8]) -> Result<Bytes, DecodeError> {
+    let state = match section.state {
+        read_state::WHOLE => ReadState::Whole,
+        read_state::CUT => ReadState::Cut,
+        read_state::UNREADABLE => ReadState::Unreadable,
+        _ => return Err(DecodeError::State),
+    };
+    Ok(Bytes { bytes: content.to_vec(), state })
+}
+
+fn chain(section: Section, content: &[u8]) -> Result<Chain, DecodeError> {
+    let end = match section.state {
+        chain_state::ROOT => ChainEnd::Root,
+        chain_state::DETACHED => ChainEnd::Detached,
+        chain_state::FOREIGN => ChainEnd::Foreign,
+        chain_state::NAMELESS => ChainEnd::Nameless,
+        chain_state::CUT => ChainEnd::Cut,
+        chain_state::UNREADABLE => ChainEnd::Unreadable,
+        _ => return Err(DecodeError::State),
+    };
+    let walk = match section.aux {
+        walk_state::DONE => WalkEnd::Done,
+        walk_state::PARENT => WalkEnd::Parent,
+        walk_state::START => WalkEnd::Start,
+        walk_state::NOT_CACHED => WalkEnd::NotCached,
+        walk_state::LINK => WalkEnd::Link,
+        walk_state::LIMIT => WalkEnd::Limit,
+        walk_state::UNREADABLE => WalkEnd::Unreadable,
+        _ => return Err(DecodeError::State),
+    };
+    // Names come leaf first, each with its NUL.
+    let mut path = Vec::with_capacity(content.len() + 1);
+    let names = content.strip_suffix(b"\0").unwrap_or(content);
+    if !content.is_empty() {
+        for name in names.rsplit(|&byte| byte == 0) {
+            path.push(b'/');
+            path.extend_from_slice(name);
+        }
+    } else if end != ChainEnd::Unreadable {
+        path.push(b'/');
+    }
+    Ok(Chain { path, end, walk })
+}

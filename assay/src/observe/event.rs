@@ -1,0 +1,179 @@
+//! One record, decoded: owned values, nothing resolved, nothing guessed.
+
+use assay_common::calls::Op;
+use assay_common::record::{FileFacts, SockFacts};
+
+/// A decoded record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// `CLOCK_MONOTONIC` nanoseconds.
+    pub t_ns: u64,
+    /// The run's number.
+    pub run: u32,
+    /// Process id in the initial namespace.
+    pub pid: u32,
+    /// Thread id, likewise.
+    pub tid: u32,
+    /// The task's name, without NULs.
+    pub comm: Vec<u8>,
+    /// The task had left the run's group.
+    pub is_outside: bool,
+    /// A section did not fit into the record.
+    pub has_overflowed: bool,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventKind {
+    /// A system call returned.
+    Call(Call),
+    /// A program started.
+    Exec(Exec),
+    /// A task was made.
+    Fork {
+        /// Its process id.
+        pid: u32,
+        /// Its thread id.
+        tid: u32,
+    },
+    /// The task ended.
+    Exit {
+        /// The exit word.
+        status: i32,
+    },
+    /// A task was moved out of the run's group, perhaps by another one.
+    Leave {
+        /// Its process id.
+        pid: u32,
+        /// Its thread id.
+        tid: u32,
+    },
+}
+
+/// A system call that returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Which, without its variants.
+    pub op: Op,
+    /// Its number.
+    pub nr: u16,
+    /// It came by the 32-bit entry.
+    pub is_compat: bool,
+    /// Its arguments. For openat2 the third is the flags themselves.
+    pub args: [u64; 6],
+    /// What it returned.
+    pub ret: i64,
+    /// Its first path, or the file it was about.
+    pub a: PathArg,
+    /// Its second path.
+    pub b: PathArg,
+    /// The file it returned or used.
+    pub file: Option<FileFacts>,
+    /// The socket it used.
+    pub socket: Option<SockFacts>,
+    /// The address passed to it.
+    pub address: Option<Bytes>,
+    /// The UNIX socket's own address.
+    pub unix_name: Option<Bytes>,
+}
+
+/// A program start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exec {
+    /// Parent process id.
+    pub ppid: u32,
+    /// The thread that called, which now is the process.
+    pub old_tid: u32,
+    /// The string passed, and for a script where it led.
+    pub a: PathArg,
+    /// The image's file.
+    pub image: Option<Chain>,
+    /// Facts of the image's file.
+    pub file: Option<FileFacts>,
+    /// The image is a script's interpreter.
+    pub is_script: bool,
+    /// The argument area.
+    pub argv: Option<Bytes>,
+}
+
+/// What the record holds of one path argument.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PathArg {
+    /// The string passed.
+    pub requested: Option<Bytes>,
+    /// Where it led, or how far.
+    pub chain: Option<Chain>,
+    /// What of the string was not followed.
+    pub rest: Option<Bytes>,
+    /// What a look from userspace found shortly after.
+    pub late: Option<Vec<u8>>,
+}
+
+/// Bytes as read by the kernel half.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bytes {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// How reading them went.
+    pub state: ReadState,
+}
+
+/// How reading went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadState {
+    /// All is there.
+    Whole,
+    /// Longer than a record holds.
+    Cut,
+    /// Could not be read.
+    Unreadable,
+}
+
+/// A file's names, joined from the root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chain {
+    /// The path: absolute, `/` for the root itself.
+    pub path: Vec<u8>,
+    /// Where following the names ended.
+    pub end: ChainEnd,
+    /// Why resolving the string stopped there.
+    pub walk: WalkEnd,
+}
+
+/// Where following a file's names ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainEnd {
+    /// At the top of the task's mount namespace.
+    Root,
+    /// At the top of a mount in no namespace.
+    Detached,
+    /// At the top of another mount namespace.
+    Foreign,
+    /// At a file without a parent.
+    Nameless,
+    /// At a limit.
+    Cut,
+    /// At something unreadable.
+    Unreadable,
+}
+
+/// Why resolving a string stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WalkEnd {
+    /// The file itself was reached.
+    Done,
+    /// Before the last name.
+    Parent,
+    /// It was not begun.
+    Start,
+    /// A name is not cached.
+    NotCached,
+    /// A link could not be followed.
+    Link,
+    /// A limit was reached.
+    Limit,
+    /// Something could not be read.
+    Unreadable,
+}

@@ -1,0 +1,59 @@
+//! Facts about this kernel → what can be attached, and what stays unseen. Pure.
+
+use assay_common::offsets::{FIELDS, MISSING, Offsets};
+
+/// What this kernel's BTF allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Where the fields are.
+    pub offsets: Offsets,
+    /// Fields the observer can do without, which this kernel does not have, as `struct.field`.
+    pub missing: Vec<String>,
+}
+
+/// This kernel lacks a field that no program works without.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("find `{0}` in the kernel's BTF: this kernel is not one the observer knows")]
+pub struct PlanError(String);
+
+/// Decides from the offsets found.
+pub fn plan(offsets: Offsets) -> Result<Plan, PlanError> {
+    let mut fields = FIELDS.iter();
+    let mut missing = Vec::new();
+    for offset in offsets.fields() {
+        let field = fields.next().expect("the table and the list are made by one macro");
+        if offset != MISSING {
+            continue;
+        }
+        let name = format!("{}.{}", field.of, field.field);
+        if !field.is_optional {
+            return Err(PlanError(name));
+        }
+        missing.push(name);
+    }
+    Ok(Plan { offsets, missing })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_every_path_needs_refuses_the_observer() {
+        let error = plan(Offsets::UNKNOWN).unwrap_err();
+        assert!(error.to_string().contains("task_struct.files"), "{error}");
+    }
+
+    #[test]
+    fn a_field_that_one_record_needs_is_told() {
+        let mut next = 0;
+        let offsets = Offsets::from_answers(
+            |field| {
+                next += 8;
+                if field.of == "unix_sock" { MISSING } else { next }
+            },
+            1,
+        );
+        assert_eq!(plan(offsets).unwrap().missing, ["unix_sock.addr"]);
+    }
+}

@@ -1,0 +1,380 @@
+//! Event + process table → observation: what an act was, on what, and how it ended. Pure.
+
+use std::collections::BTreeSet;
+
+use assay_common::calls::Op;
+use assay_common::record::{FMODE_CREATED, FileFacts};
+
+use super::endpoint::{self, endpoint};
+use super::event::{Call, Event, EventKind, Exec, PathArg, ReadState};
+use super::loss::Kind;
+use super::observation::{
+    Access, Act, CallResult, Endpoint, ExecAct, FileAct, FileKind, FileOp, NetAct, NetOp, PairAct, PairOp,
+    PathRef, PathState,
+};
+use super::path::{chain_path, path_of};
+use super::process::ProcessTable;
+
+/// What became of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Resolved {
+    /// An act of the run.
+    Act {
+        /// What it was.
+        act: Act,
+        /// How it ended.
+        result: CallResult,
+        /// What about it could not be seen: the kind, a stable word, and detail for a person.
+        gaps: Vec<(Kind, &'static str, String)>,
+    },
+    /// No act, with the reason it is counted under.
+    Nothing(&'static str),
+}
+
+/// Resolves one event.
+pub fn resolve(event: &Event, processes: &ProcessTable) -> Resolved {
+    match &event.kind {
+        EventKind::Call(call) => resolve_call(call, processes),
+        EventKind::Exec(exec) => resolve_exec(exec),
+        EventKind::Fork { pid, tid } => done(Act::Fork { child_pid: *pid, child_tid: *tid }, CallResult::Ok),
+        EventKind::Exit { status } => done(Act::Exit { status: *status }, CallResult::Ok),
+        EventKind::Leave { pid, .. } => done(
+            Act::Blind { means: "left-cgroup", detail: format!("process {pid}").into_bytes() },
+            CallResult::Ok,
+        ),
+    }
+}
+
+fn done(act: Act, result: CallResult) -> Resolved {
+    Resolved::Act { act, result, gaps: Vec::new() }
+}
+
+fn result_of(ret: i64) -> CallResult {
+    if ret < 0 { CallResult::Errno(-ret as i32) } else { CallResult::Ok }
+}
+
+/// The call was interrupted, and will be made again or was never finished (`ERESTARTSYS` and its kin).
+fn is_restart(ret: i64) -> bool {
+    (-516..=-512).contains(&ret)
+}
+
+fn resolve_call(call: &Call, processes: &ProcessTable) -> Resolved {
+    // A connection that was interrupted goes on in the kernel.
+    if is_restart(call.ret) && call.op != Op::Connect {
+        return Resolved::Nothing("restarted");
+    }
+    let mut act = match call.op {
+        Op::Open => open(call),
+        Op::Rename | Op::Link | Op::Symlink => pair(call),
+        Op::Exec => failed_exec(call),
+        Op::Connect | Op::Bind | Op::Listen | Op::Send | Op::Socket => match net(call) {
+            Ok(act) => act,
+            Err(reason) => return Resolved::Nothing(reason),
+        },
+        Op::IoUring => blind("io-uring", b""),
+        Op::PidfdGetfd => blind("pidfd-getfd", b""),
+        Op::OtherProcess => {
+            let target = call.args[usize::from(call.nr == 101 || call.nr == 26)] as u32;
+            if processes.contains(target) {
+                return Resolved::Nothing("own-process");
+            }
+            blind("other-process", format!("process {target}").as_bytes())
+        }
+        _ => match file_op(call) {
+            Some(op) => file(call, op),
+            None => return Resolved::Nothing("no-act"),
+        },
+    };
+    if let Act::File(file) = &mut act
+        && file.op == FileOp::Unlink
+        && call.args[2] & AT_REMOVEDIR != 0
+        && is_at_form(call)
+    {
+        file.op = FileOp::Rmdir;
+    }
+    let result = result_of(call.ret);
+    let gaps = gaps(&act, result);
+    Resolved::Act { act, result, gaps }
+}
+
+const AT_REMOVEDIR: u64 = 0x200;
+
+/// `unlinkat`, by either entry.
+fn is_at_form(call: &Call) -> bool {
+    call.nr == if call.is_compat { 301 } else { 263 }
+}
+
+fn blind(means: &'static str, detail: &[u8]) -> Act {
+    Act::Blind { means, detail: detail.to_vec() }
+}
+
+/// What an act leaves unseen. Acts that failed for want of their object did nothing.
+fn gaps(act: &Act, result: CallResult) -> Vec<(Kind, &'static str, String)> {
+    const EPERM: i32 = 1;
+    const EACCES: i32 = 13;
+    const EROFS: i32 = 30;
+    match result {
+        CallResult::Ok | CallResult::Errno(EPERM | EACCES | EROFS) => {}
+        CallResult::Errno(_) => return Vec::new(),
+    }
+    let mut gaps = Vec::new();
+    let mut path = |kind, path: &PathRef| {
+        let reason = match path.state {
+            PathState::Cut => "path-cut",
+            PathState::Unreadable => "path-unreadable",
+            PathState::Unverified => "path-unverified",
+            PathState::Resolved
+            | PathState::LookedUpLate
+            | PathState::Lexical
+            | PathState::Nameless
+            | PathState::Literal => return,
+        };
+        gaps.push((kind, reason, String::from_utf8_lossy(&path.bytes).into_owned()));
+    };
+    match act {
+        Act::File(file) => path(Kind::Fs, &file.path),
+        Act::Pair(pair) => {
+            path(Kind::Fs, &pair.path);
+            path(Kind::Fs, &pair.to);
+        }
+        Act::Exec(exec) => {
+            path(Kind::Exec, &exec.path);
+            if let Some(interpreter) = &exec.interpreter {
+                path(Kind::Exec, interpreter);
+            }
+        }
+        Act::Net(NetAct { endpoint: Endpoint::UnixPath(socket), .. }) => path(Kind::Net, socket),
+        Act::Net(NetAct { endpoint: Endpoint::Unreadable, proto, .. }) => {
+            gaps.push((Kind::Net, "address-unreadable", (*proto).to_owned()));
+        }
+        Act::Blind { means, detail } if result == CallResult::Ok => {
+            let detail = String::from_utf8_lossy(detail).into_owned();
+            for kind in Kind::ALL {
+                gaps.push((kind, means, detail.clone()));
+            }
+        }
+        Act::Net(_) | Act::Blind { .. } | Act::Fork { .. } | Act::Exit { .. } => {}
+    }
+    gaps
+}
+
+fn file_op(call: &Call) -> Option<FileOp> {
+    Some(match call.op {
+        Op::Open => FileOp::Open,
+        Op::Unlink => FileOp::Unlink,
+        Op::Rmdir => FileOp::Rmdir,
+        Op::Mkdir => FileOp::Mkdir,
+        Op::Mknod => FileOp::Mknod,
+        Op::Truncate => FileOp::Truncate,
+        Op::Chmod => FileOp::Chmod,
+        Op::Chown => FileOp::Chown,
+        Op::Utime => FileOp::Utime,
+        Op::Setxattr => FileOp::Setxattr,
+        Op::Removexattr => FileOp::Removexattr,
+        Op::Mount => FileOp::Mount,
+        Op::Umount => FileOp::Umount,
+        Op::PivotRoot => FileOp::PivotRoot,
+        Op::Chdir => FileOp::Chdir,
+        Op::Chroot => FileOp::Chroot,
+        Op::Write => FileOp::Write,
+        Op::Rename | Op::Link | Op::Symlink | Op::Exec => return None,
+        Op::Connect | Op::Bind | Op::Listen | Op::Send | Op::Socket => return None,
+        Op::IoUring | Op::PidfdGetfd | Op::OtherProcess => return None,
+    })
+}
+
+fn file(call: &Call, op: FileOp) -> Act {
+    Act::File(FileAct {
+        op,
+        path: path_of(&call.a, call.file.as_ref()),
+        requested: requested(&call.a),
+        access: if op == FileOp::Write { BTreeSet::from([Access::Write]) } else { BTreeSet::new() },
+        kind: call.file.as_ref().map_or(FileKind::Unknown, kind_of),
+        is_path_only: false,
+    })
+}
+
+fn requested(arg: &PathArg) -> Option<Vec<u8>> {
+    arg.requested.as_ref().filter(|text| text.state == ReadState::Whole).map(|text| text.bytes.clone())
+}
+
+fn kind_of(file: &FileFacts) -> FileKind {
+    match file.mode & 0o170_000 {
+        0o100_000 => FileKind::Regular,
+        0o040_000 => FileKind::Directory,
+        0o120_000 => FileKind::Symlink,
+        0o010_000 => FileKind::Fifo,
+        0o140_000 => FileKind::Socket,
+        0o020_000 => FileKind::CharDevice,
+        0o060_000 => FileKind::BlockDevice,
+        _ => FileKind::Unknown,
+    }
+}
+
+fn open(call: &Call) -> Act {
+    const O_ACCMODE: u64 = 3;
+    const O_CREAT: u64 = 0o100;
+    const O_TRUNC: u64 = 0o1000;
+    const O_APPEND: u64 = 0o2000;
+    const O_PATH: u64 = 0o10_000_000;
+    let name = assay_common::calls::row_of(call.nr, call.is_compat).map_or("", |row| row.name);
+    let flags = match name {
+        "creat" => 1 | O_CREAT | O_TRUNC,
+        "open" => call.args[1],
+        _ => call.args[2],
+    };
+    let is_path_only = flags & O_PATH != 0;
+    let mut access = BTreeSet::new();
+    if !is_path_only {
+        match flags & O_ACCMODE {
+            0 => drop(access.insert(Access::Read)),
+            1 => drop(access.insert(Access::Write)),
+            // 3 is for ioctl only, and wants both permissions.
+            _ => access.extend([Access::Read, Access::Write]),
+        }
+        let has_made = call
+            .file
+            .as_ref()
+            .map_or(flags & O_CREAT != 0 && call.ret < 0, |file| file.f_mode & FMODE_CREATED != 0);
+        if has_made {
+            access.insert(Access::Create);
+        } else if flags & O_TRUNC != 0 {
+            access.insert(Access::Truncate);
+        }
+        if flags & O_APPEND != 0 {
+            access.insert(Access::Append);
+        }
+    }
+    Act::File(FileAct {
+        op: FileOp::Open,
+        path: path_of(&call.a, call.file.as_ref()),
+        requested: requested(&call.a),
+        access,
+        kind: call.file.as_ref().map_or(FileKind::Unknown, kind_of),
+        is_path_only,
+    })
+}
+
+fn pair(call: &Call) -> Act {
+    const RENAME_EXCHANGE: u64 = 2;
+    let op = match call.op {
+        Op::Link => PairOp::Link,
+        Op::Symlink => PairOp::Symlink,
+        _ => PairOp::Rename,
+    };
+    let to = if op == PairOp::Symlink {
+        match &call.b.requested {
+            Some(text) if text.state == ReadState::Whole => PathRef::literal(text.bytes.clone()),
+            _ => PathRef::unreadable(),
+        }
+    } else {
+        path_of(&call.b, None)
+    };
+    let is_renameat2 = call.nr == if call.is_compat { 353 } else { 316 };
+    let mut path = path_of(&call.a, None);
+    // A file made without a name is given one here; see `path::chain_path`.
+    if op == PairOp::Link
+        && let Some(slash) = path.bytes.iter().rposition(|&byte| byte == b'/')
+        && path.bytes[slash + 1..]
+            .strip_prefix(b"#")
+            .is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit))
+        && requested(&call.a).is_none_or(|text| {
+            text.is_empty() || text.starts_with(b"/proc/") || text.starts_with(b"/dev/fd/")
+        })
+    {
+        path.bytes.truncate(slash + 1);
+        path.bytes.extend_from_slice(b"#unnamed");
+        path.state = PathState::Nameless;
+    }
+    Act::Pair(PairAct {
+        op,
+        path,
+        to,
+        requested: (requested(&call.a), requested(&call.b)),
+        is_exchange: is_renameat2 && call.args[4] & RENAME_EXCHANGE != 0,
+    })
+}
+
+fn failed_exec(call: &Call) -> Act {
+    Act::Exec(ExecAct {
+        path: path_of(&call.a, None),
+        requested: requested(&call.a),
+        interpreter: None,
+        argv: Vec::new(),
+        is_argv_cut: false,
+        is_privileged: false,
+    })
+}
+
+fn resolve_exec(exec: &Exec) -> Resolved {
+    let image =
+        exec.image.as_ref().map_or_else(PathRef::unreadable, |chain| chain_path(chain, exec.file.as_ref()));
+    let (path, interpreter) =
+        if exec.is_script { (path_of(&exec.a, None), Some(image)) } else { (image, None) };
+    let (argv, is_cut) = match &exec.argv {
+        Some(area) => (split_arguments(&area.bytes), area.state != ReadState::Whole),
+        None => (Vec::new(), true),
+    };
+    let is_privileged = exec.file.as_ref().is_some_and(|file| file.mode & 0o6000 != 0);
+    let act = Act::Exec(ExecAct {
+        path,
+        requested: requested(&exec.a),
+        interpreter,
+        argv,
+        is_argv_cut: is_cut,
+        is_privileged,
+    });
+    let gaps = gaps(&act, CallResult::Ok);
+    Resolved::Act { act, result: CallResult::Ok, gaps }
+}
+
+fn split_arguments(area: &[u8]) -> Vec<Vec<u8>> {
+    let area = area.strip_suffix(b"\0").unwrap_or(area);
+    if area.is_empty() {
+        return Vec::new();
+    }
+    area.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
+}
+
+fn net(call: &Call) -> Result<Act, &'static str> {
+    if call.op == Op::Socket {
+        let proto = endpoint::proto(call.args[0] as u16, call.args[1] as u16, call.args[2] as u16);
+        return Ok(Act::Net(NetAct {
+            op: NetOp::Socket,
+            proto,
+            endpoint: Endpoint::None,
+            is_ephemeral: false,
+        }));
+    }
+    // Not a socket: the call failed for that.
+    let Some(socket) = &call.socket else { return Err("not-a-socket") };
+    let proto = endpoint::proto(socket.family, socket.kind, socket.protocol);
+    let op = match call.op {
+        Op::Connect => NetOp::Connect,
+        Op::Bind => NetOp::Bind,
+        Op::Listen => NetOp::Listen,
+        _ => NetOp::Send,
+    };
+    if op == NetOp::Listen {
+        let endpoint = endpoint::local(socket, call.unix_name.as_ref());
+        return Ok(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: false }));
+    }
+    let Some(address) = &call.address else { return Err("no-address") };
+    if endpoint::family_of(address) == Some(endpoint::AF_UNSPEC) && op == NetOp::Connect {
+        return Err("disconnect");
+    }
+    let mut end = endpoint(address, &call.a);
+    let mut is_ephemeral = false;
+    if op == NetOp::Bind && call.ret >= 0 {
+        match &mut end {
+            // The kernel has chosen.
+            Endpoint::Inet(at) if at.port() == 0 => {
+                at.set_port(socket.local_port);
+                is_ephemeral = true;
+            }
+            Endpoint::None => end = endpoint::local(socket, call.unix_name.as_ref()),
+            Endpoint::Inet(_) | Endpoint::UnixPath(_) | Endpoint::UnixAbstract(_) | Endpoint::Unreadable => {}
+        }
+    }
+    Ok(Act::Net(NetAct { op, proto, endpoint: end, is_ephemeral }))
+}

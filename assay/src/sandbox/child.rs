@@ -1,0 +1,308 @@
+//! The command as a process: started, sent the signals that are meant for it, stopped and continued with us,
+//! ended when its time is over.
+
+use std::io::{self, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::process::{Pid, WaitId, WaitIdOptions};
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
+
+use super::cgroup::Group;
+use super::helper::{self, Role};
+use super::inherited::Inherited;
+use super::launcher::GO;
+use super::outcome::ChildEnd;
+use super::signals::{self, Received, SignalQueue};
+use super::spec::{Answer, LaunchSpec, Stage, Unheld};
+
+/// Between SIGTERM and SIGKILL.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// Why the command did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// A step failed.
+    #[error("{}: {}", stage.attempt(), detail.clone().unwrap_or_else(|| io::Error::from_raw_os_error(*errno).to_string()))]
+    Step {
+        /// Which.
+        stage: Stage,
+        /// With which error.
+        errno: i32,
+        /// More words.
+        detail: Option<String>,
+    },
+    /// A signal or its own exit ended the launcher first.
+    #[error("start the command: its launcher ended first")]
+    Ended(ChildEnd),
+    /// Another part of the preparation failed meanwhile.
+    #[error("{0}")]
+    Elsewhere(String),
+    /// The launcher could not be started or spoken to.
+    #[error("start the launcher: {0}")]
+    Helper(#[from] io::Error),
+}
+
+/// A launcher that has not yet become the command.
+#[derive(Debug)]
+pub struct Launch {
+    pid: u32,
+    stream: UnixStream,
+    /// It became the command, or its end was waited for.
+    is_settled: bool,
+}
+
+impl Launch {
+    /// Starts the launcher.
+    pub fn spawn(spec: &LaunchSpec) -> Result<Self, LaunchError> {
+        let (process, stream) = helper::spawn(Role::Launcher)?;
+        let mut launch = Self { pid: process.id(), stream, is_settled: false };
+        match spec.send(&mut launch.stream) {
+            Ok(()) => Ok(launch),
+            Err(_) => Err(launch.explain_end()),
+        }
+    }
+
+    /// The process that will be the command.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits until all is done but the start. Tells what could not be held.
+    pub fn wait_ready(&mut self) -> Result<Vec<Unheld>, LaunchError> {
+        match Answer::receive(&mut self.stream)? {
+            Some(Answer::Ready { unheld }) => Ok(unheld),
+            Some(Answer::Failed { stage, errno, detail }) => Err(self.failed(stage, errno, detail)),
+            Some(Answer::Starting) => Err(LaunchError::Helper(io::Error::from(io::ErrorKind::InvalidData))),
+            None => Err(self.explain_end()),
+        }
+    }
+
+    /// Says the word, and returns when the command runs.
+    pub fn go(mut self) -> Result<u32, LaunchError> {
+        if self.stream.write_all(&[GO]).is_err() {
+            return Err(self.explain_end());
+        }
+        let mut is_starting = false;
+        loop {
+            match Answer::receive(&mut self.stream)? {
+                Some(Answer::Starting) => is_starting = true,
+                Some(Answer::Failed { stage, errno, detail }) => {
+                    return Err(self.failed(stage, errno, detail));
+                }
+                Some(Answer::Ready { .. }) => {
+                    return Err(LaunchError::Helper(io::Error::from(io::ErrorKind::InvalidData)));
+                }
+                // `execve` closed its end.
+                None if is_starting => {
+                    self.is_settled = true;
+                    return Ok(self.pid);
+                }
+                None => return Err(self.explain_end()),
+            }
+        }
+    }
+
+    fn failed(&mut self, stage: Stage, errno: i32, detail: Option<String>) -> LaunchError {
+        drop(self.wait());
+        LaunchError::Step { stage, errno, detail }
+    }
+
+    fn explain_end(&mut self) -> LaunchError {
+        match self.wait() {
+            Ok(end) => LaunchError::Ended(end),
+            Err(error) => LaunchError::Helper(error),
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<ChildEnd> {
+        self.is_settled = true;
+        wait_for(self.pid)
+    }
+}
+
+impl Drop for Launch {
+    /// Given up before the start.
+    fn drop(&mut self) {
+        if !self.is_settled {
+            drop(signals::send(self.pid, libc::SIGKILL));
+            drop(self.wait());
+        }
+    }
+}
+
+/// The signals of this process under tokio.
+#[derive(Debug)]
+pub struct Signals {
+    queue: AsyncFd<SignalQueue>,
+}
+
+impl Signals {
+    /// Takes the queue into the current runtime.
+    pub fn new(queue: SignalQueue) -> io::Result<Self> {
+        Ok(Self { queue: queue.watch()? })
+    }
+
+    /// Waits until some have arrived, and returns them.
+    pub async fn receive(&self) -> io::Result<Vec<Received>> {
+        let mut guard = self.queue.readable().await?;
+        let mut all = Vec::new();
+        while let Some(received) = self.queue.get_ref().next()? {
+            all.push(received);
+        }
+        guard.clear_ready();
+        Ok(all)
+    }
+}
+
+/// The running command.
+#[derive(Debug)]
+pub struct Running<'a> {
+    /// Its process.
+    pub pid: u32,
+    /// The run's group, where there is one.
+    pub group: Option<&'a Group>,
+    /// Where our signals arrive.
+    pub signals: &'a Signals,
+}
+
+impl Running<'_> {
+    /// Waits for its end, or makes one when `timeout` is over.
+    pub async fn wait(&self, timeout: Option<Duration>) -> io::Result<ChildEnd> {
+        let mut deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut is_timed_out = false;
+        loop {
+            if let Some(end) = self.poll()? {
+                return Ok(if is_timed_out { ChildEnd::TimedOut } else { end });
+            }
+            let over = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                received = self.signals.receive() => {
+                    for received in received? {
+                        self.pass_on(received)?;
+                    }
+                }
+                () = over => {
+                    if is_timed_out {
+                        self.end_all(libc::SIGKILL)?;
+                        deadline = None;
+                    } else {
+                        self.end_all(libc::SIGTERM)?;
+                        // One that is stopped must run to end.
+                        self.end_all(libc::SIGCONT)?;
+                        is_timed_out = true;
+                        deadline = Some(Instant::now() + GRACE);
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_all(&self, number: i32) -> io::Result<()> {
+        match self.group {
+            Some(group) if number == libc::SIGKILL => group.kill(),
+            Some(group) => group.signal(number),
+            None => {}
+        }
+        // Also one that left the group.
+        signals::send(self.pid, number)
+    }
+
+    /// The command's end, if it has ended. Stops with it, if it has stopped.
+    fn poll(&self) -> io::Result<Option<ChildEnd>> {
+        loop {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+            let Some(status) = rustix::process::waitid(WaitId::Pid(to_pid(self.pid)), options)? else {
+                return Ok(None);
+            };
+            if let Some(code) = status.exit_status() {
+                return Ok(Some(ChildEnd::Exited(code as u8)));
+            }
+            if let Some(number) = status.terminating_signal() {
+                return Ok(Some(ChildEnd::Signalled(number)));
+            }
+            self.stop_with_it()?;
+        }
+    }
+
+    /// What started us sees us stop, as it would see the command stop without us; and when it lets us go on,
+    /// the command goes on.
+    fn stop_with_it(&self) -> io::Result<()> {
+        if is_orphaned() {
+            // Nobody would ever continue us; and without us nobody would have continued the command.
+            return Ok(());
+        }
+        signals::send(std::process::id(), libc::SIGSTOP)?;
+        // Here we have been continued. A shell continues the whole job, and then the command is running already.
+        self.continue_if_stopped()
+    }
+
+    fn continue_if_stopped(&self) -> io::Result<()> {
+        if is_stopped(self.pid) { signals::send(self.pid, libc::SIGCONT) } else { Ok(()) }
+    }
+
+    fn pass_on(&self, received: Received) -> io::Result<()> {
+        match received.number {
+            libc::SIGCHLD => Ok(()),
+            libc::SIGCONT => self.continue_if_stopped(),
+            // A terminal that hangs up tells only the leader of its session, which without us would be the command.
+            libc::SIGHUP if !received.was_sent && is_session_leader() => {
+                signals::send(self.pid, libc::SIGHUP)
+            }
+            // What the terminal sends, it sends to the command as well: they are in one foreground group.
+            _ if !received.was_sent => Ok(()),
+            // A program that signals its whole process group has reached itself already.
+            _ if self.group.is_some_and(|group| group.is_member(received.sender)) => Ok(()),
+            number => signals::send(self.pid, number),
+        }
+    }
+}
+
+/// Whether a signal that arrived before the command ran would have ended it.
+pub fn would_end(received: &Received, inherited: &Inherited) -> bool {
+    matches!(received.number, libc::SIGHUP | libc::SIGINT | libc::SIGQUIT | libc::SIGTERM)
+        && !inherited.is_ignored(received.number)
+}
+
+fn wait_for(pid: u32) -> io::Result<ChildEnd> {
+    loop {
+        match rustix::process::waitid(WaitId::Pid(to_pid(pid)), WaitIdOptions::EXITED) {
+            Err(rustix::io::Errno::INTR) | Ok(None) => {}
+            Err(error) => return Err(error.into()),
+            Ok(Some(status)) => {
+                let signalled = status.terminating_signal().map(ChildEnd::Signalled);
+                return Ok(signalled.unwrap_or(ChildEnd::Exited(status.exit_status().unwrap_or(0) as u8)));
+            }
+        }
+    }
+}
+
+fn to_pid(pid: u32) -> Pid {
+    Pid::from_raw(pid as i32).expect("a process that we started has a positive id")
+}
+
+fn is_session_leader() -> bool {
+    rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid())
+}
+
+/// Whether what started us is in no position to continue us: it has ended, or is in another session.
+fn is_orphaned() -> bool {
+    let Some(parent) = rustix::process::getppid() else { return true };
+    match (rustix::process::getsid(Some(parent)), rustix::process::getsid(None)) {
+        (Ok(theirs), Ok(ours)) => theirs != ours,
+        _ => true,
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
+    // The name, in parentheses, may hold anything; the state follows the last one.
+    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
+    state == Some(&b'T')
+}

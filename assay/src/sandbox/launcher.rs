@@ -1,0 +1,148 @@
+//! The process that becomes the command: joins the run's group, gives up what the command must not have,
+//! restricts itself, and starts it.
+//!
+//! One thread, from the first instruction: what it does to itself holds for all of the command. What it leaves
+//! untouched, the command gets as our caller gave it to us.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags};
+use rustix::process::{Gid, Uid};
+use rustix::thread::CapabilitySet;
+
+use super::mountinfo::{self, Mount};
+use super::spec::{Answer, Ids, LaunchSpec, Stage, Unheld};
+use super::{capabilities, descriptors, exec, namespace, signals};
+
+/// Says "start".
+pub const GO: u8 = b'g';
+
+/// `CGROUP2_SUPER_MAGIC` and `CGROUP_SUPER_MAGIC` in `include/uapi/linux/magic.h`.
+const CGROUP_MAGIC: [u64; 2] = [0x6367_7270, 0x0027_e0eb];
+
+struct Failure {
+    stage: Stage,
+    errno: i32,
+    detail: Option<String>,
+}
+
+/// Runs this process as the launcher. Returns only when the command could not be started.
+pub fn run(mut stream: UnixStream) -> ExitCode {
+    let Err(failure) = launch(&mut stream) else { return ExitCode::FAILURE };
+    let answer = Answer::Failed { stage: failure.stage, errno: failure.errno, detail: failure.detail };
+    // Who is not there to read it has died, and we end as well.
+    drop(answer.send(&mut stream));
+    ExitCode::FAILURE
+}
+
+/// Comes back with `Ok` when nobody waits for the command any more.
+fn launch(stream: &mut UnixStream) -> Result<(), Failure> {
+    let spec = LaunchSpec::receive(stream).map_err(|error| at(Stage::Spec, &error))?;
+    let argv = spec.argv().map_err(|error| at(Stage::Spec, &error))?;
+    let envp = spec.envp().map_err(|error| at(Stage::Spec, &error))?;
+
+    if let Some(file) = &spec.procs_file {
+        std::fs::write(file, "0").map_err(|error| at(Stage::Group, &error))?;
+    }
+    let unheld = give_up(&spec)?;
+    if let Some(directory) = &spec.workdir {
+        std::env::set_current_dir(directory).map_err(|error| at(Stage::Workdir, &error))?;
+    }
+
+    Answer::Ready { unheld }.send(stream).map_err(|error| at(Stage::Spec, &error))?;
+    let mut word = [0u8; 1];
+    if stream.read_exact(&mut word).is_err() || word[0] != GO {
+        return Ok(());
+    }
+
+    signals::restore(&spec.settings.inherited).map_err(|error| at(Stage::Signals, &error))?;
+    Answer::Starting.send(stream).and_then(|()| stream.flush()).map_err(|error| at(Stage::Spec, &error))?;
+    descriptors::close_what_was_closed(&spec.settings.inherited);
+    let errno = exec::execute(&argv, &envp);
+    Err(Failure { stage: Stage::Exec, errno, detail: None })
+}
+
+/// Everything the command must not have, in the one order in which the kernel lets it go.
+fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
+    let mut unheld = Vec::new();
+    if spec.procs_file.is_some() && !close_control_groups() {
+        unheld.push(Unheld::CgroupWritable);
+    }
+    let settings = &spec.settings;
+    let dropped = CapabilitySet::from_bits_retain(settings.dropped);
+    if !capabilities::drop_bounding(dropped) && !settings.has_no_new_privs {
+        unheld.push(Unheld::BoundingSetKept);
+    }
+    if let Some(ids) = &settings.ids {
+        take_on(ids).map_err(|errno| from(Stage::Ids, errno))?;
+    }
+    capabilities::drop_held(dropped).map_err(|error| at(Stage::Privileges, &error))?;
+    if settings.has_no_new_privs {
+        rustix::thread::set_no_new_privs(true).map_err(|errno| from(Stage::Privileges, errno))?;
+    }
+    Ok(unheld)
+}
+
+/// Makes every control group read-only, in a mount namespace of the command's own. True when all are.
+fn close_control_groups() -> bool {
+    if !capabilities::has(CapabilitySet::SYS_ADMIN) || namespace::unshare_mounts().is_err() {
+        return false;
+    }
+    // What the host mounts later still arrives here; nothing we do arrives there.
+    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    if rustix::mount::mount_change("/", propagation).is_err() {
+        return false;
+    }
+    let Ok(text) = std::fs::read("/proc/self/mountinfo") else { return false };
+    mountinfo::read_mounts(&text)
+        .iter()
+        .filter(|mount| mount.is_cgroup())
+        .all(|mount| make_read_only(mount).is_ok())
+}
+
+fn make_read_only(mount: &Mount) -> Result<(), Errno> {
+    // A remount sets all options of the mount at once, so those it has are said again.
+    let flags = mount.options.iter().fold(MountFlags::BIND | MountFlags::RDONLY, |flags, option| {
+        flags
+            | match option.as_str() {
+                "nosuid" => MountFlags::NOSUID,
+                "nodev" => MountFlags::NODEV,
+                "noexec" => MountFlags::NOEXEC,
+                "noatime" => MountFlags::NOATIME,
+                "nodiratime" => MountFlags::NODIRATIME,
+                "relatime" => MountFlags::RELATIME,
+                _ => MountFlags::empty(),
+            }
+    });
+    match rustix::mount::mount_remount(&mount.point, flags, c"") {
+        // Another mount lies over it: nobody reaches it by that path.
+        Err(Errno::INVAL | Errno::NOENT) if !is_mounted_at(&mount.point) => Ok(()),
+        other => other,
+    }
+}
+
+fn is_mounted_at(point: &Path) -> bool {
+    rustix::fs::statfs(point).is_ok_and(|fs| CGROUP_MAGIC.contains(&(fs.f_type as u64)))
+}
+
+fn take_on(ids: &Ids) -> Result<(), Errno> {
+    let groups: Vec<Gid> = ids.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+    let (uid, gid) = (Uid::from_raw(ids.uid), Gid::from_raw(ids.gid));
+    // The user last: after it there is no right to change the groups.
+    rustix::thread::set_thread_groups(&groups)?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)
+}
+
+fn at(stage: Stage, error: &std::io::Error) -> Failure {
+    let detail = error.raw_os_error().is_none().then(|| error.to_string());
+    Failure { stage, errno: error.raw_os_error().unwrap_or(libc::EIO), detail }
+}
+
+fn from(stage: Stage, errno: Errno) -> Failure {
+    Failure { stage, errno: errno.raw_os_error(), detail: None }
+}

@@ -1,0 +1,207 @@
+//! One run: from a checked request to a decision, with everything cleaned up behind it.
+//!
+//! Prints nothing itself; what is to be said while it lasts goes through [`Notices`].
+
+use std::path::PathBuf;
+use std::time::{Instant, SystemTime};
+
+pub mod artifact;
+pub mod capabilities;
+pub mod cgroup;
+pub mod child;
+pub mod descendants;
+pub mod descriptors;
+pub mod duration;
+pub mod environment;
+pub mod exec;
+pub mod helper;
+pub mod inherited;
+pub mod launcher;
+pub mod mountinfo;
+pub mod namespace;
+pub mod notice;
+pub mod outcome;
+pub mod recorder;
+pub mod request;
+pub mod signals;
+pub mod spec;
+pub mod stage;
+pub mod start;
+pub mod status;
+pub mod tmpdir;
+pub mod user;
+pub mod watchdog;
+
+use crate::evidence::Component;
+
+use cgroup::Group;
+use child::{Launch, LaunchError, Running, Signals};
+use descendants::Fate;
+use notice::Notices;
+use outcome::{ChildEnd, Decision, Ending, NotStarted};
+use recorder::{Ended, Recorded, Recorder, Targets};
+use request::{Mode, SandboxRequest, Timeout, Workdir};
+use signals::SignalQueue;
+use stage::Stage;
+
+/// Runs the command, and decides what the run comes to.
+pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
+    let targets = Targets::prepare(request);
+    for failure in targets.failures() {
+        notices.warning(&failure.to_string());
+    }
+    let mut ending = Ending {
+        is_fail_closed: request.is_fail_closed,
+        is_dry_run: request.mode == Mode::DryRun,
+        ..Ending::default()
+    };
+    let mut recorded = Recorded::default();
+    match live(request, &targets, notices) {
+        Ok(lived) => {
+            ending.child = Some(lived.child);
+            ending.failures = lived.failures;
+            recorded = lived.recorded;
+        }
+        Err(not_started) => ending.not_started = Some(not_started),
+    }
+    ending.unwritten = recorded.unwritten;
+    ending.losses = recorded.losses;
+    ending.unauthorised = recorded.unauthorised;
+    ending.denied = recorded.denied;
+    let decision = outcome::decide(&ending);
+    let Some(target) = targets.of("status") else { return decision };
+    let bytes = status::render(ending.child, &decision, &recorded.written);
+    let written = match target {
+        Ok(target) => {
+            target.write(request.owner, |out| out.write_all(&bytes)).map(drop).map_err(|e| e.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(text) = written {
+        ending.unwritten.push(text);
+        return outcome::decide(&ending);
+    }
+    decision
+}
+
+/// A run that started.
+struct Lived {
+    child: ChildEnd,
+    failures: Vec<String>,
+    recorded: Recorded,
+}
+
+/// The life of a run.
+fn live(request: &SandboxRequest, targets: &Targets, notices: &dyn Notices) -> Result<Lived, NotStarted> {
+    let passed_on = descriptors::open_above_stderr();
+    let queue = SignalQueue::take_over()
+        .map_err(|error| NotStarted::Failed(format!("take over signals: {error}")))?;
+    let mut degradations = start::asked_degradations(request);
+
+    let mut stage = Stage::set_up(start::tmpdir_bases(request).as_deref(), start::owner_of_child(request))?;
+    let group = stage.group().ok().cloned();
+    if group.is_none() {
+        degradations.push(start::degradation(Component::Launch, "no-control-group"));
+    }
+    let tmpdir = stage.tmpdir().map(PathBuf::from);
+    let environment = start::make_environment(request, tmpdir.as_deref());
+
+    // The launcher prepares itself while the observer is armed, and then waits for the word.
+    let spec = start::launch_spec(request, &environment, group.as_ref(), None);
+    let launch = Launch::spawn(&spec);
+    let mut recorder = start::arm(request, &stage, targets, notices)?;
+    let started_at = (SystemTime::now(), Instant::now());
+    let started = start::outcome_of(
+        launch.and_then(|mut launch| {
+            let unheld = launch.wait_ready()?;
+            degradations.extend(unheld.into_iter().map(start::to_degradation));
+            stage.wait_ready().map_err(|why| LaunchError::Elsewhere(why.text().to_owned()))?;
+            if let Some(recorder) = &mut recorder {
+                recorder.expect_start_of(launch.pid());
+            }
+            start::deliver_early(&launch, &queue);
+            launch.go()
+        }),
+        request,
+    )?;
+    // What the command closes must not stay open here.
+    descriptors::close_inherited(&passed_on);
+    descriptors::let_go_of_stdio();
+
+    let mut failures = Vec::new();
+    let (child, fate) = attend(request, started, group.as_ref(), recorder.as_mut(), queue, &mut failures);
+    let duration = started_at.1.elapsed();
+
+    if !stage.was_watched() {
+        degradations.push(start::degradation(Component::Launch, "watchdog-killed"));
+    }
+    stage.clear().iter().for_each(|text| notices.warning(text));
+    degradations.sort();
+    degradations.dedup();
+    let ended = Ended {
+        request,
+        pid: started.unwrap_or(0),
+        child,
+        descendants: fate,
+        degradations,
+        home: environment.value(b"HOME").map(PathBuf::from),
+        env_removed: environment.removed,
+        tmpdir,
+        caller_tmpdir: start::caller_tmpdir(),
+        workdir: match &request.workdir {
+            Workdir::At(path) => std::fs::canonicalize(path).ok(),
+            Workdir::Inherited => std::env::current_dir().ok(),
+        },
+        started_at: started_at.0,
+        duration,
+    };
+    Ok(Lived { child, failures, recorded: recorder::finish(recorder, &ended, targets) })
+}
+
+/// Stays with the command until it and what it left behind are settled, and takes the record meanwhile.
+fn attend(
+    request: &SandboxRequest,
+    started: Result<u32, ChildEnd>,
+    group: Option<&Group>,
+    recorder: Option<&mut Recorder>,
+    queue: SignalQueue,
+    failures: &mut Vec<String>,
+) -> (ChildEnd, Fate) {
+    let timeout = match request.timeout {
+        Timeout::Never => None,
+        Timeout::After(duration) => Some(duration),
+    };
+    let mut stopped = None;
+    let attended = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+        runtime.block_on(async {
+            let signals = Signals::new(queue)?;
+            let living = async {
+                let child = match started {
+                    Ok(pid) => Running { pid, group, signals: &signals }.wait(timeout).await?,
+                    Err(end) => end,
+                };
+                Ok((child, descendants::settle(group, request.descendants, &signals).await))
+            };
+            let recording = async {
+                if let Some(recorder) = recorder {
+                    stopped = Some(recorder.pump().await);
+                }
+                std::future::pending().await
+            };
+            tokio::select! {
+                lived = living => lived,
+                never = recording => never,
+            }
+        })
+    });
+    failures.extend(stopped.map(|reason| format!("observe the run: {reason}")));
+    attended.unwrap_or_else(|error| {
+        // We can no longer tell when it ends, so it ends now; clearing the stage kills the rest.
+        failures.push(format!("wait for the command: {error}"));
+        let pid = started.unwrap_or(0);
+        if pid != 0 {
+            drop(signals::send(pid, libc::SIGKILL));
+        }
+        (ChildEnd::Signalled(libc::SIGKILL), Fate::Killed)
+    })
+}

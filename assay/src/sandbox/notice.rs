@@ -1,0 +1,13 @@
+//! What a run tells its user while it lasts. Printing is somebody else's work.
+
+/// Takes one fact a call.
+pub trait Notices {
+    /// Something went wrong.
+    fn error(&self, text: &str);
+    /// Something to act on.
+    fn warning(&self, text: &str);
+    /// What to do about the line before.
+    fn hint(&self, text: &str);
+    /// A fact.
+    fn note(&self, text: &str);
+}

@@ -1,0 +1,104 @@
+//! What a run makes on the host, and the promise that it is gone afterwards: the group, the private directory,
+//! and the watchdog that removes both should we not live to do it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::cgroup::{Group, GroupError};
+use super::outcome::NotStarted;
+use super::spec::WatchSpec;
+use super::tmpdir;
+use super::watchdog::Watchdog;
+
+/// How long the last processes of a group may take to be gone once they were killed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a run has made on the host. Dropped, it is cleared.
+#[derive(Debug)]
+pub struct Stage {
+    group: Result<Group, GroupError>,
+    tmpdir: Option<PathBuf>,
+    watchdog: Option<Watchdog>,
+    was_watched: bool,
+}
+
+impl Stage {
+    /// Makes all of it. Without a group the run goes on, with less: see [`group`](Self::group).
+    pub fn set_up(tmpdir_bases: Option<&[PathBuf]>, owner: Option<(u32, u32)>) -> Result<Self, NotStarted> {
+        let mut stage = Self { group: Group::create(), tmpdir: None, watchdog: None, was_watched: true };
+        // The watchdog learns the name first and the directory is made second, so that none is ever left behind.
+        if let Some(bases) = tmpdir_bases {
+            let chosen = tmpdir::choose(bases);
+            stage.tmpdir =
+                Some(chosen.map_err(|e| NotStarted::Failed(format!("make a private TMPDIR: {e}")))?);
+        }
+        let spec = WatchSpec {
+            group: stage.group.as_ref().ok().map(|group| group.directory().to_owned()),
+            tmpdir: stage.tmpdir.clone(),
+        };
+        let watchdog = Watchdog::spawn(&spec);
+        stage.watchdog = Some(watchdog.map_err(|e| NotStarted::Failed(format!("start the watchdog: {e}")))?);
+        if let Some(path) = &stage.tmpdir {
+            let made = tmpdir::create(path, owner);
+            made.map_err(|e| NotStarted::Failed(format!("make {}: {e}", path.display())))?;
+        }
+        Ok(stage)
+    }
+
+    /// The run's group, or why there is none.
+    pub fn group(&self) -> Result<&Group, &GroupError> {
+        self.group.as_ref()
+    }
+
+    /// The child's private directory, unless it was not to have one.
+    pub fn tmpdir(&self) -> Option<&Path> {
+        self.tmpdir.as_deref()
+    }
+
+    /// Waits until the watchdog stands.
+    pub fn wait_ready(&mut self) -> Result<(), NotStarted> {
+        match self.watchdog.as_mut().map_or(Ok(()), Watchdog::wait_ready) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(NotStarted::Failed(format!("start the watchdog: {error}"))),
+        }
+    }
+
+    /// Whether the watchdog stood all the time.
+    pub fn was_watched(&mut self) -> bool {
+        if let Some(watchdog) = &mut self.watchdog {
+            self.was_watched &= watchdog.is_alive();
+        }
+        self.was_watched
+    }
+
+    /// Removes all of it; a sentence for each thing that stays.
+    pub fn clear(&mut self) -> Vec<String> {
+        let mut left = Vec::new();
+        if let Ok(group) = &self.group {
+            let directory = group.directory().display();
+            if group.is_populated() && !group.kill_and_wait(PATIENCE) {
+                left.push(format!("remove {directory}: processes in it do not end"));
+            } else if let Err(error) = group.remove() {
+                left.push(format!("remove {directory}: {error}"));
+            }
+        }
+        if let Some(path) = self.tmpdir.take()
+            && let Err(error) = tmpdir::remove(&path)
+        {
+            left.push(format!("remove {}: {error}", path.display()));
+        }
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.dismiss();
+        }
+        left
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // After `clear` there is nothing left to do; on the way out of a failure nobody is left to tell.
+        if self.watchdog.is_some() {
+            self.clear();
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! From a request to a command that runs: what the launcher is told, and what its answers mean.
+
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::cgroup::Group;
+use super::child::{self, Launch, LaunchError};
+use super::environment::{Environment, EnvironmentRequest};
+use super::inherited::Inherited;
+use super::notice::Notices;
+use super::outcome::{ChildEnd, NotStarted};
+use super::recorder::{Arming, Recorder, Targets, Unobservable};
+use super::request::{Mode, RunAs, SandboxRequest, Workdir};
+use super::signals::{self, SignalQueue};
+use super::spec::{Ids, LaunchSettings, LaunchSpec, Stage, Unheld};
+use super::stage;
+use super::{capabilities, outcome};
+use crate::evidence::{Component, Degradation};
+
+/// What of the request is a degradation by itself.
+pub fn asked_degradations(request: &SandboxRequest) -> Vec<Degradation> {
+    let mut degradations: Vec<Degradation> = capabilities::kept_names(request.kept_capabilities)
+        .into_iter()
+        .map(|name| Degradation {
+            component: Component::Capabilities,
+            reason: "kept-by-option".into(),
+            detail: Some(name),
+        })
+        .collect();
+    if request.environment == EnvironmentRequest::Passthrough {
+        degradations.push(degradation(Component::Env, "passthrough"));
+    }
+    degradations
+}
+
+/// A degradation that concerns the whole kind.
+pub fn degradation(component: Component, reason: &str) -> Degradation {
+    Degradation { component, reason: reason.into(), detail: None }
+}
+
+/// The ids to give what the child owns, when they are not ours.
+pub fn owner_of_child(request: &SandboxRequest) -> Option<(u32, u32)> {
+    match &request.user {
+        RunAs::Ourselves => None,
+        RunAs::User(user) => Some((user.uid, user.gid)),
+    }
+}
+
+/// Where a private `TMPDIR` may be, best first; `None` when the child is not to have one.
+pub fn tmpdir_bases(request: &SandboxRequest) -> Option<Vec<PathBuf>> {
+    if request.environment == EnvironmentRequest::Passthrough {
+        return None;
+    }
+    let mut bases = vec![caller_tmpdir(), "/tmp".into(), "/var/tmp".into()];
+    if owner_of_child(request).is_some() {
+        // Ours may lie where another user cannot go.
+        bases.rotate_left(1);
+    }
+    Some(bases)
+}
+
+/// The caller's directory for temporary files.
+pub fn caller_tmpdir() -> PathBuf {
+    std::env::var_os("TMPDIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .unwrap_or_else(|| "/tmp".into())
+}
+
+/// The child's environment, from ours.
+pub fn make_environment(request: &SandboxRequest, tmpdir: Option<&Path>) -> Environment {
+    let mut environment = Environment::scrub(own_entries(), &request.environment);
+    if let RunAs::User(user) = &request.user {
+        environment.set(b"HOME", user.home.as_bytes());
+    }
+    if let Some(tmpdir) = tmpdir {
+        environment.set(b"TMPDIR", tmpdir.as_os_str().as_bytes());
+    }
+    environment
+}
+
+/// Our environment byte for byte: what the kernel put there, which nothing in this process changes.
+fn own_entries() -> Vec<Vec<u8>> {
+    if let Ok(bytes) = std::fs::read("/proc/self/environ") {
+        let mut entries: Vec<Vec<u8>> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+        // Every entry ends in a NUL, so after the last one there is nothing.
+        entries.pop();
+        return entries;
+    }
+    std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect()
+}
+
+/// What the launcher is told.
+pub fn launch_spec(
+    request: &SandboxRequest,
+    environment: &Environment,
+    group: Option<&Group>,
+    ruleset: Option<Vec<u8>>,
+) -> LaunchSpec {
+    LaunchSpec {
+        argv: request.command.iter().cloned().map(OsStringExt::into_vec).collect(),
+        envp: environment.entries.clone(),
+        procs_file: group.map(Group::procs_file),
+        workdir: match &request.workdir {
+            Workdir::Inherited => None,
+            Workdir::At(path) => Some(path.clone()),
+        },
+        settings: LaunchSettings {
+            ids: match &request.user {
+                RunAs::Ourselves => None,
+                RunAs::User(user) => Some(Ids { uid: user.uid, gid: user.gid, groups: user.groups.clone() }),
+            },
+            dropped: capabilities::to_drop(request.kept_capabilities).bits(),
+            has_no_new_privs: request.mode != Mode::DryRun,
+            inherited: Inherited::of_this_process(),
+            ruleset,
+        },
+    }
+}
+
+/// Arms the observer, or says what follows from there being none.
+pub fn arm(
+    request: &SandboxRequest,
+    stage: &stage::Stage,
+    targets: &Targets,
+    notices: &dyn Notices,
+) -> Result<Option<Recorder>, NotStarted> {
+    let armed = match stage.group() {
+        Ok(group) => Recorder::arm(&Arming { request, group, targets }),
+        Err(error) => Err(Unobservable {
+            reason: error.to_string(),
+            hint: "run as root, or where a control group is delegated to you, such as `systemd-run --user --scope`"
+                .into(),
+        }),
+    };
+    match armed {
+        Ok(recorder) => Ok(Some(recorder)),
+        Err(unobservable) if request.wants_record() && !request.allows_unobserved => {
+            Err(NotStarted::Refused(format!("{unobservable}; {}", unobservable.hint)))
+        }
+        Err(unobservable) => {
+            notices.warning(&format!("nothing is recorded: {}", unobservable.reason));
+            Ok(None)
+        }
+    }
+}
+
+/// How a launch comes out: the command runs, or a signal ended it before it could.
+pub fn outcome_of<T>(
+    result: Result<T, LaunchError>,
+    request: &SandboxRequest,
+) -> Result<Result<T, ChildEnd>, NotStarted> {
+    let error = match result {
+        Ok(value) => return Ok(Ok(value)),
+        Err(LaunchError::Ended(end @ ChildEnd::Signalled(_))) => return Ok(Err(end)),
+        Err(error) => error,
+    };
+    let command = request.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Err(match error {
+        LaunchError::Step { stage: Stage::Exec, errno, .. } => {
+            let text = format!("start `{command}`: {}", io::Error::from_raw_os_error(errno));
+            if errno == libc::ENOENT {
+                outcome::NotStarted::NotFound(text)
+            } else {
+                outcome::NotStarted::NotExecutable(text)
+            }
+        }
+        other => NotStarted::Failed(other.to_string()),
+    })
+}
+
+/// A signal that came while we prepared meets the launcher, as it would have met the command.
+pub fn deliver_early(launch: &Launch, queue: &SignalQueue) {
+    let inherited = Inherited::of_this_process();
+    while let Ok(Some(received)) = queue.next() {
+        if child::would_end(&received, &inherited) {
+            // One that is gone already needs no signal.
+            drop(signals::send(launch.pid(), received.number));
+        }
+    }
+}
+
+/// What a launcher could not hold, as the evidence has it.
+pub fn to_degradation(unheld: Unheld) -> Degradation {
+    match unheld {
+        Unheld::CgroupWritable => degradation(Component::Launch, "cgroup-writable"),
+        Unheld::BoundingSetKept => degradation(Component::Capabilities, "bounding-set-kept"),
+    }
+}

@@ -1,0 +1,81 @@
+//! The object that is checked in is the one its sources make, as far as that can be told without a compiler for it.
+
+use std::path::{Path, PathBuf};
+
+use assay_common::names::{MAPS, PROGRAMS};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+
+#[path = "../../xtask/src/sources.rs"]
+mod sources;
+
+fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().expect("the package lies one folder below the root").to_path_buf()
+}
+
+fn record() -> String {
+    std::fs::read_to_string(root().join(sources::RECORD)).expect("the record beside the object")
+}
+
+fn object() -> Vec<u8> {
+    std::fs::read(root().join(sources::OBJECT)).expect("the object")
+}
+
+#[test]
+fn the_object_was_built_from_the_sources_beside_it() {
+    let now = sources::digest(&root()).expect("the sources");
+    let record = record();
+    assert_eq!(
+        sources::recorded(&record, "sources"),
+        Some(now.as_str()),
+        "the sources have moved on since the object was built; run `cargo xtask ebpf build`"
+    );
+}
+
+#[test]
+fn the_object_is_the_one_that_is_recorded() {
+    let record = record();
+    assert_eq!(
+        sources::recorded(&record, "object"),
+        Some(sources::digest_of(&object()).as_str()),
+        "the object and its record do not belong together; run `cargo xtask ebpf build`"
+    );
+}
+
+#[test]
+fn every_program_and_map_of_the_vocabulary_is_in_the_object_and_nothing_else() {
+    let bytes = object();
+    let elf = object::File::parse(&*bytes).expect("an ELF file");
+    let section_of = |symbol: &object::Symbol<'_, '_>| {
+        let section = elf.section_by_index(symbol.section_index()?).ok()?;
+        section.name().ok().map(str::to_owned)
+    };
+    let mut programs = Vec::new();
+    let mut maps = Vec::new();
+    for symbol in elf.symbols().filter(object::Symbol::is_global) {
+        let (Ok(name), Some(section)) = (symbol.name(), section_of(&symbol)) else { continue };
+        match section.as_str() {
+            "maps" | ".maps" => maps.push(name),
+            // Globals, and the functions that programs call.
+            "license" | ".text" => {}
+            data if data.starts_with(".rodata") || data.starts_with(".data") || data.starts_with(".bss") => {}
+            _ => programs.push(name),
+        }
+    }
+    let mut wanted_programs = PROGRAMS.map(|program| program.name);
+    let mut wanted_maps = MAPS;
+    programs.sort_unstable();
+    maps.sort_unstable();
+    wanted_programs.sort_unstable();
+    wanted_maps.sort_unstable();
+    assert_eq!(programs, wanted_programs);
+    assert_eq!(maps, wanted_maps);
+}
+
+#[test]
+fn the_object_carries_btf_and_no_debug_sections() {
+    let bytes = object();
+    let elf = object::File::parse(&*bytes).expect("an ELF file");
+    assert!(elf.section_by_name(".BTF").is_some_and(|section| section.size() > 0));
+    assert!(elf.sections().filter_map(|section| section.name().ok()).all(|name| !name.starts_with(".debug")));
+}

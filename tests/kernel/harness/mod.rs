@@ -1,0 +1,7 @@
+//! What the kernel tests measure with. Knows nothing of how assay works inside: it reads what comes out.
+
+pub mod compare;
+pub mod expected;
+pub mod links;
+pub mod strace;
+pub mod trace;

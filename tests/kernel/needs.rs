@@ -1,0 +1,159 @@
+//! What a test needs of the machine: met, or proved absent and allowed to be.
+//!
+//! A test that cannot run here says so through [`are_met`], which leaves a line for `cargo xtask kernel` to count. What may
+//! be absent where is in `not-run.toml`; anything else that is absent fails the test.
+
+use std::fmt;
+use std::fs;
+use std::io::Write as _;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, Scope,
+};
+
+/// Where the lines about tests that could not run go.
+const NOT_RUN: &str = "ASSAY_NOT_RUN";
+/// What may be absent where.
+const ALLOWED: &str = include_str!("not-run.toml");
+
+/// Something a test needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The rights of root.
+    Root,
+    /// The kernel's own type information.
+    Btf,
+    /// LSM programs can be loaded.
+    #[expect(dead_code, reason = "no test needs one yet; it stands in the table of needs")]
+    BpfLsm,
+    /// A mounted cgroup v2 hierarchy.
+    CgroupV2,
+    /// Landlock with all rights of this version.
+    #[expect(dead_code, reason = "no test needs one yet; it stands in the table of needs")]
+    LandlockAbi(i32),
+    /// A program on `PATH`.
+    Program(&'static str),
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => out.write_str("root"),
+            Self::Btf => out.write_str("btf"),
+            Self::BpfLsm => out.write_str("bpf-lsm"),
+            Self::CgroupV2 => out.write_str("cgroup-v2"),
+            Self::LandlockAbi(version) => write!(out, "landlock-{version}"),
+            Self::Program(name) => write!(out, "program-{name}"),
+        }
+    }
+}
+
+impl Need {
+    /// Why it is not met; `None` when it is.
+    fn proof(self) -> Option<String> {
+        match self {
+            Self::Root => {
+                let id = rustix::process::geteuid();
+                (!id.is_root()).then(|| format!("we are uid {}", id.as_raw()))
+            }
+            Self::Btf => {
+                let path = "/sys/kernel/btf/vmlinux";
+                fs::File::open(path).err().map(|error| format!("{path}: {error}"))
+            }
+            Self::BpfLsm => {
+                let kind = aya::programs::ProgramType::Lsm(aya::programs::LsmAttachType::Mac);
+                match aya::sys::is_program_supported(kind) {
+                    Ok(true) => None,
+                    Ok(false) => Some("the kernel refused a trivial program of this type".to_owned()),
+                    Err(error) => Some(format!("the kernel refused a trivial program of this type: {error}")),
+                }
+            }
+            Self::CgroupV2 => {
+                let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+                (!mounts.contains(" - cgroup2 ")).then(|| "no cgroup2 in /proc/self/mountinfo".to_owned())
+            }
+            Self::LandlockAbi(version) => landlock(version).err().map(|error| error.to_string()),
+            Self::Program(name) => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+                (!is_there).then(|| "not on PATH".to_owned())
+            }
+        }
+    }
+}
+
+/// Asks for every right of this version; makes a ruleset and restricts nothing.
+fn landlock(version: i32) -> Result<(), landlock::RulesetError> {
+    let abi = ABI::from(version);
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(abi))?;
+    if version >= 4 {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
+    }
+    if version >= 6 {
+        ruleset = ruleset.scope(Scope::from_all(abi))?;
+    }
+    ruleset.create().map(drop)
+}
+
+/// Whether the test can run. Where it cannot, and may not be able to, a line is left; where it should, this fails it.
+pub fn are_met(test: &str, needs: &[Need]) -> bool {
+    let kernel = kernel();
+    let mut all = true;
+    for need in needs {
+        let Some(proof) = need.proof() else { continue };
+        assert!(
+            may_lack(&need.to_string(), &kernel),
+            "{test} needs {need}, which kernel {kernel} should have: {proof}; tests/kernel/not-run.toml lists what may be absent"
+        );
+        let line = format!("{test}: needs {need}: {proof}\n");
+        print!("not run: {line}");
+        if let Some(path) = std::env::var_os(NOT_RUN) {
+            let file = fs::OpenOptions::new().create(true).append(true).open(path);
+            file.and_then(|mut file| file.write_all(line.as_bytes()))
+                .expect("a place to count what did not run");
+        }
+        all = false;
+    }
+    all
+}
+
+/// The release of this kernel; in the machine of `cargo xtask vm`, which holds few programs, it begins with `vm `.
+fn kernel() -> String {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let options = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    if options.split_whitespace().any(|option| option == "assay.vm") {
+        format!("vm {release}")
+    } else {
+        release
+    }
+}
+
+/// Whether `not-run.toml` has an entry for this need and kernel.
+fn may_lack(need: &str, kernel: &str) -> bool {
+    let value = |entry: &str, key: &str| {
+        let of = |line: &str| {
+            Some(line.strip_prefix(key)?.trim().strip_prefix('=')?.trim().trim_matches('"').to_owned())
+        };
+        entry.lines().find_map(of).unwrap_or_default()
+    };
+    ALLOWED.split("[[may-lack]]").skip(1).any(|entry| {
+        let release = value(entry, "kernel");
+        value(entry, "need") == need && (release == "any" || kernel.starts_with(&release))
+    })
+}
+
+#[test]
+fn every_entry_of_the_list_has_a_need_a_kernel_and_a_reason() {
+    for entry in ALLOWED.split("[[may-lack]]").skip(1) {
+        for key in ["need", "kernel", "why"] {
+            let has = entry
+                .lines()
+                .any(|line| line.starts_with(&format!("{key} = \"")) && line.len() > key.len() + 6);
+            assert!(has, "an entry of not-run.toml has no `{key}`:{entry}");
+        }
+    }
+    assert!(!may_lack("root", "6.18.0"));
+    assert!(!may_lack("btf", "6.18.0"));
+}

@@ -1,0 +1,57 @@
+//! All that CI runs, in its order; every step is a command that can be typed.
+//!
+//! The cheap and the strict come first. The workspace's tests come last, so that the closing lines are theirs.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::ebpf;
+use crate::step::{self, command, run};
+use crate::{kernel, vm};
+
+/// Runs all of it; stops at the first step that fails.
+pub fn check() -> Result<()> {
+    let mut not_run = Vec::new();
+    run(command("cargo").args(["fmt", "--all", "--check"]))?;
+    run(command("cargo").args(["clippy", "--workspace", "--all-targets", "--", "-Dwarnings"]))?;
+    // `test = false` keeps the kernel tests out of `cargo test`, and out of `--all-targets` with it.
+    run(command("cargo").args(["clippy", "--package", "assay", "--test", "kernel", "--", "-Dwarnings"]))?;
+    if step::find("cargo-deny").is_some() {
+        run(command("cargo").args(["deny", "--offline", "check", "bans", "licenses", "sources"]))?;
+    } else {
+        not_run.push("cargo deny check: cargo-deny is not installed".to_owned());
+    }
+
+    println!("$ cargo xtask ebpf verify");
+    let verified = ebpf::execute(ebpf::Command::Verify)?;
+    if verified != ExitCode::SUCCESS {
+        not_run.push("cargo xtask ebpf verify: this machine has another compiler or linker".to_owned());
+    }
+
+    println!("$ cargo xtask kernel");
+    kernel::execute(&[], &[])?;
+
+    println!("$ cargo xtask vm");
+    match vm::missing() {
+        None => vm::execute(None, &[])?,
+        Some(missing) => not_run.push(format!("cargo xtask vm: {missing}")),
+    }
+
+    for step in &not_run {
+        println!("not run: {step}");
+    }
+    workspace()
+}
+
+/// The tests: all that need no root, after those that do.
+pub fn test() -> Result<()> {
+    println!("$ cargo xtask kernel");
+    kernel::execute(&[], &[])?;
+    workspace()
+}
+
+fn workspace() -> Result<()> {
+    // One command a line of results: unit tests, tests/it, the tidiness of the tree, the examples in the docs.
+    run(command("cargo").args(["test", "--workspace", "--no-fail-fast"]))
+}

@@ -1,0 +1,126 @@
+//! The rules, as data. A change here is a change of the architecture: `docs/architecture.md` says why each stands.
+
+/// Lines a file may have, without tests.
+pub const LINES: usize = 500;
+
+/// File names that say nothing.
+pub const FORBIDDEN_NAMES: &[&str] =
+    &["utils", "util", "helpers", "helper", "common", "types", "imp", "manager", "misc"];
+
+/// Words that may stand in no Rust file, and why.
+pub const FORBIDDEN_WORDS: &[(&str, &str)] = &[
+    ("todo!(", "finish it, or say in the docs what is missing"),
+    ("unimplemented!(", "finish it, or say in the docs what is missing"),
+    ("dbg!(", "a trace of debugging"),
+    (
+        "#[ignore",
+        "a test that does not run proves nothing; tests/kernel/needs.rs is for what a machine lacks",
+    ),
+    ("#[should_panic", "a test says what it expects"),
+    ("#[allow(", "only `#[expect(lint, reason = \"…\")]`"),
+];
+
+/// Words that may stand only in tests, and why.
+pub const TEST_WORDS: &[(&str, &str)] = &[
+    (".unwrap()", "only in tests; `expect` states the reason it cannot fail"),
+    ("anyhow::", "only in xtask; one error enum a module"),
+    ("fn get_", "say what it does"),
+    ("fn handle_", "say what it does"),
+    ("fn do_", "say what it does"),
+];
+
+/// What a module of the userspace half may import from its own crate.
+pub struct Imports {
+    /// The module, with all beneath it that has no row of its own.
+    pub module: &'static str,
+    /// The modules.
+    pub may_import: &'static [&'static str],
+}
+
+/// Who may import what. Arrows never point back.
+pub const IMPORTS: &[Imports] = &[
+    Imports { module: "canon", may_import: &[] },
+    Imports { module: "exit", may_import: &[] },
+    Imports { module: "host", may_import: &[] },
+    Imports { module: "observe", may_import: &[] },
+    Imports { module: "observe::kernel", may_import: &["observe", "host"] },
+    Imports { module: "profile", may_import: &["canon", "observe::observation", "observe::loss"] },
+    Imports { module: "policy", may_import: &["profile::effect", "profile::name"] },
+    Imports { module: "enforce", may_import: &["policy", "host", "profile::effect"] },
+    Imports {
+        module: "evidence",
+        may_import: &["canon", "host", "observe::loss", "profile", "policy", "enforce::status"],
+    },
+    Imports {
+        module: "report",
+        may_import: &["evidence", "canon", "observe::loss", "profile", "policy", "enforce::status"],
+    },
+    Imports {
+        module: "sandbox",
+        may_import: &[
+            "canon", "exit", "host", "observe", "profile", "policy", "enforce", "evidence", "report",
+        ],
+    },
+    Imports { module: "cli", may_import: &[""] },
+    Imports { module: "", may_import: &[""] },
+];
+
+/// Outside crates that only these files may name.
+pub const OUTSIDE: &[(&str, &[&str])] = &[
+    ("aya", &["assay/src/observe/kernel/"]),
+    ("landlock", &["assay/src/enforce/landlock.rs", "assay/src/host/probe.rs"]),
+    ("tar", &["assay/src/evidence/archive.rs"]),
+    ("flate2", &["assay/src/evidence/archive.rs"]),
+    ("clap", &["assay/src/cli/"]),
+    ("serde_saphyr", &["assay/src/policy/"]),
+];
+
+/// Modules without I/O, clock and environment; then the files beneath them that have it.
+pub const PURE: (&[&str], &[&str]) = (
+    &[
+        "assay/src/canon/",
+        "assay/src/observe/",
+        "assay/src/profile/",
+        "assay/src/policy/",
+        "assay/src/enforce/plan.rs",
+        "assay/src/enforce/status.rs",
+        "assay/src/evidence/",
+        "assay/src/report/",
+    ],
+    &["assay/src/observe/kernel/"],
+);
+
+/// What a pure module must not touch. `std::net` itself is not among them: an address is a value.
+pub const COMPANIONS: &[&str] = &[
+    "std::fs",
+    "std::process",
+    "std::env",
+    "std::time",
+    "std::thread",
+    "std::net::TcpStream",
+    "std::net::TcpListener",
+    "std::net::UdpSocket",
+    "std::os::unix::net",
+    "rustix::",
+    "libc::",
+    "tokio::",
+];
+
+/// The files that print.
+pub const PRINTERS: &[&str] = &["assay/src/cli/output.rs"];
+
+/// Files that may say `unsafe`: in the kernel half, where every helper call needs it; in the userspace half only where
+/// neither rustix nor aya nor landlock has a safe wrapper.
+pub const UNSAFE: &[&str] = &[
+    "assay-ebpf/src/",
+    // tokio wants a promise about the descriptor it watches.
+    "assay/src/observe/kernel/ring.rs",
+    // bpf(2) itself, for an attach type aya does not have.
+    "assay/src/host/bpf_syscall.rs",
+    // execve, unshare, getpwnam_r; masks, dispositions and signalfd; what was open before main.
+    "assay/src/sandbox/exec.rs",
+    "assay/src/sandbox/inherited.rs",
+    "assay/src/sandbox/namespace.rs",
+    "assay/src/sandbox/signals.rs",
+    "assay/src/sandbox/user.rs",
+];
