@@ -137,6 +137,9 @@ impl TraceWriter {
             Endpoint::None => {}
             Endpoint::Unreadable => out.push_str(",\"address_state\":\"unreadable\""),
         }
+        if act.is_ephemeral {
+            out.push_str(",\"ephemeral\":true");
+        }
     }
 
     /// `"key": "path"`, and its state where it is not simply what the kernel resolved.
@@ -147,6 +150,7 @@ impl TraceWriter {
         let state = match path.state {
             PathState::Resolved | PathState::Literal => return,
             PathState::LookedUpLate => "looked-up-late",
+            PathState::Unverified => "unverified",
             PathState::Lexical => "lexical",
             PathState::Nameless => "nameless",
             PathState::Cut => "cut",
@@ -472,7 +476,8 @@ mod tests {
 
     #[test]
     fn a_connection_tells_address_and_port() {
-        let net = |endpoint| Act::Net(NetAct { op: NetOp::Connect, proto: "tcp", endpoint });
+        let net =
+            |endpoint| Act::Net(NetAct { op: NetOp::Connect, proto: "tcp", endpoint, is_ephemeral: false });
         check(
             net(Endpoint::Inet("[::ffff:127.0.0.1]:80".parse().unwrap())),
             CallResult::Errno(115),

@@ -12,7 +12,8 @@ use std::ops::RangeInclusive;
 use crate::evidence::{Degradation, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
 use crate::observe::loss::{Gap, Kind};
 use crate::observe::observation::{
-    Access, Act, CallResult, Endpoint, ExecAct, FileAct, NetAct, NetOp, Observation, PairAct, PairOp, PathRef,
+    Access, Act, CallResult, Endpoint, ExecAct, FileAct, NetAct, NetOp, Observation, PairAct, PairOp,
+    PathRef, PathState,
 };
 use crate::observe::trace::errno_name;
 
@@ -155,6 +156,8 @@ pub struct NetFact {
     pub proto: &'static str,
     /// Where.
     pub place: NetPlace,
+    /// A bind whose port is the kernel's choice.
+    pub is_ephemeral: bool,
     /// Whether it was denied.
     pub result: EffectResult,
 }
@@ -327,7 +330,7 @@ impl Canonicalizer {
                 NetPlace::Unreadable
             }
         };
-        let fact = NetFact { class, proto: act.proto, place, result };
+        let fact = NetFact { class, proto: act.proto, place, is_ephemeral: act.is_ephemeral, result };
         if let Some(hits) = self.sockets.get_mut(&fact) {
             *hits += 1;
         } else if self.sockets.len() < MAX_FACTS {
@@ -376,10 +379,10 @@ impl Canonicalizer {
 
     fn path(&mut self, path: &PathRef, kind: Kind) -> Option<PathId> {
         if !path.is_trustworthy() {
-            let reason = if path.state == crate::observe::observation::PathState::Cut {
-                "path-cut"
-            } else {
-                "path-unreadable"
+            let reason = match path.state {
+                PathState::Cut => "path-cut",
+                PathState::Unverified => "path-unverified",
+                _ => "path-unreadable",
             };
             self.admit(kind, reason, Name::from_bytes(&path.bytes).as_str().to_owned());
         }

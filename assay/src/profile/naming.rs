@@ -193,7 +193,7 @@ impl<'a> Namer<'a> {
     fn name_new(&mut self, id: PathId) -> Naming {
         let bytes = self.bytes(id);
         match self.run.paths.life(id).state {
-            PathState::Resolved | PathState::LookedUpLate | PathState::Lexical
+            PathState::Resolved | PathState::LookedUpLate | PathState::Unverified | PathState::Lexical
                 if bytes.first() == Some(&b'/') =>
             {
                 let place = self.place(bytes, MAX_MOVES);
@@ -204,9 +204,11 @@ impl<'a> Namer<'a> {
             PathState::Unreadable => {
                 Naming { text: format!("${{UNREADABLE}}{}", self.plain(bytes)), ..Naming::default() }
             }
-            PathState::Resolved | PathState::LookedUpLate | PathState::Lexical | PathState::Literal => {
-                Naming { text: self.plain(bytes), ..Naming::default() }
-            }
+            PathState::Resolved
+            | PathState::LookedUpLate
+            | PathState::Unverified
+            | PathState::Lexical
+            | PathState::Literal => Naming { text: self.plain(bytes), ..Naming::default() },
         }
     }
 

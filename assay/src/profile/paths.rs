@@ -74,9 +74,11 @@ const MAX_NAME_BYTES: usize = 1 << 30;
 impl PathTable {
     /// The number of `path`, or `None` when the table is full.
     pub fn intern(&mut self, path: &PathRef) -> Option<PathId> {
-        let is_named =
-            matches!(path.state, PathState::Resolved | PathState::LookedUpLate | PathState::Lexical)
-                && path.bytes.first() == Some(&b'/');
+        let is_named = path.bytes.first() == Some(&b'/')
+            && matches!(
+                path.state,
+                PathState::Resolved | PathState::LookedUpLate | PathState::Unverified | PathState::Lexical
+            );
         let known = if is_named {
             self.named.get(path.bytes.as_slice()).copied()
         } else {

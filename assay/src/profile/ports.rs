@@ -9,75 +9,59 @@ use super::effect::EffectResult;
 /// Which ports the run has from the kernel's choice.
 pub(super) struct Ports<'a> {
     run: &'a Canonicalizer,
-    /// Protocols on which the run bound a port of the kernel's choice.
-    chosen: HashSet<&'static str>,
+    /// Ports the kernel chose: asked for as port 0, or listened on without having been bound.
+    chosen: HashSet<(&'static str, u16)>,
     /// Ports bound by number.
     bound: HashSet<(&'static str, u16)>,
-    /// Ports listened on.
-    listened: HashSet<(&'static str, u16)>,
 }
 
 impl<'a> Ports<'a> {
     /// What the run's binds and listens say.
     pub(super) fn of(run: &'a Canonicalizer) -> Self {
-        let mut ports = Self { run, chosen: HashSet::new(), bound: HashSet::new(), listened: HashSet::new() };
+        let mut ports = Self { run, chosen: HashSet::new(), bound: HashSet::new() };
+        let mut listened = HashSet::new();
         for fact in run.sockets.keys().filter(|fact| fact.result == EffectResult::Ok) {
             let NetPlace::Inet(_, port) = fact.place else { continue };
-            match (fact.class, port) {
-                (ActClass::Bind, 0) => {
-                    ports.chosen.insert(fact.proto);
-                }
-                (ActClass::Bind, port) => {
-                    ports.bound.insert((fact.proto, port));
-                }
-                (ActClass::Listen, port) => {
-                    ports.listened.insert((fact.proto, port));
-                }
-                _ => {}
-            }
+            let key = (fact.proto, port);
+            match fact.class {
+                ActClass::Bind if fact.is_ephemeral => ports.chosen.insert(key),
+                ActClass::Bind => ports.bound.insert(key),
+                ActClass::Listen => listened.insert(key),
+                _ => continue,
+            };
         }
+        ports.chosen.extend(listened.difference(&ports.bound));
         ports
     }
 
     /// Whether the port of this act is one of the kernel's choice.
+    ///
+    /// A port that the run was given once stays the kernel's choice when the run binds it by number later, as tests
+    /// do that look for a free port.
     pub(super) fn is_ephemeral(&self, fact: &NetFact) -> bool {
         let NetPlace::Inet(address, port) = fact.place else { return false };
-        let proto = fact.proto;
-        let is_in_range = self.run.context.ephemeral_ports.contains(&port);
+        let key = (fact.proto, port);
         let is_local = address.is_loopback() || address.is_unspecified();
         match fact.class {
-            ActClass::Bind | ActClass::Listen if port == 0 => true,
-            // Listened on without having been bound by number: the kernel chose it. Bound by number after the kernel
-            // was asked for one: the run asked for a free port, and used it later.
-            ActClass::Bind | ActClass::Listen => self.is_chosen(proto, port, is_in_range),
-            ActClass::Connect | ActClass::Send => {
-                let is_ours = self.listened.contains(&(proto, port)) || self.bound.contains(&(proto, port));
-                if is_ours {
-                    return is_local && self.is_chosen(proto, port, is_in_range);
-                }
-                // A datagram socket does not listen: its port is known only to the run.
-                let is_datagram = proto == "udp" && (!self.bound.is_empty() || self.chosen.contains(proto));
-                let is_answer = is_datagram && is_local && is_in_range;
-                is_answer && !self.is_named(port)
+            ActClass::Bind if fact.is_ephemeral || port == 0 => true,
+            ActClass::Bind | ActClass::Listen => self.chosen.contains(&key),
+            ActClass::Connect | ActClass::Send if self.chosen.contains(&key) => is_local,
+            // The answer of a datagram server goes to a port that nobody bound: the client's socket got it when it
+            // sent first.
+            ActClass::Send => {
+                let is_server = self.bound.iter().chain(&self.chosen).any(|(proto, _)| *proto == fact.proto);
+                let is_in_range = self.run.context.ephemeral_ports.contains(&port);
+                is_server && is_local && is_in_range && !self.bound.contains(&key) && !self.is_named(port)
             }
             _ => false,
         }
     }
 
-    fn is_chosen(&self, proto: &'static str, port: u16, is_in_range: bool) -> bool {
-        if self.is_named(port) {
-            return false;
-        }
-        if !self.bound.contains(&(proto, port)) {
-            return self.listened.contains(&(proto, port));
-        }
-        is_in_range && self.chosen.contains(proto)
-    }
-
     /// Whether the command's arguments name the port.
     fn is_named(&self, port: u16) -> bool {
         let text = port.to_string();
-        self.run.context.command.iter().any(|argument| {
+        let mut arguments = self.run.context.command.iter();
+        arguments.any(|argument| {
             argument.split(|byte| !byte.is_ascii_digit()).any(|digits| digits == text.as_bytes())
         })
     }

@@ -86,11 +86,11 @@ impl Run {
     pub(crate) fn net(&mut self, op: NetOp, proto: &'static str, address: &str, errno: i32) -> &mut Self {
         let endpoint = Endpoint::Inet(address.parse::<SocketAddr>().unwrap());
         let result = if errno == 0 { CallResult::Ok } else { CallResult::Errno(errno) };
-        self.act(Act::Net(NetAct { op, proto, endpoint }), result)
+        self.act(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: false }), result)
     }
 
     pub(crate) fn unix(&mut self, op: NetOp, endpoint: Endpoint) -> &mut Self {
-        self.act(Act::Net(NetAct { op, proto: "unix", endpoint }), CallResult::Ok)
+        self.act(Act::Net(NetAct { op, proto: "unix", endpoint, is_ephemeral: false }), CallResult::Ok)
     }
 
     pub(crate) fn fork(&mut self, child: u32) -> &mut Self {
@@ -321,7 +321,9 @@ fn a_directory_made_under_a_random_name_takes_its_content_along() {
 fn ports_of_the_kernels_choice_have_no_number() {
     let canonical = check(
         |run| {
-            run.net(NetOp::Bind, "tcp", "127.0.0.1:0", 0).net(NetOp::Listen, "tcp", "127.0.0.1:43211", 0);
+            let endpoint = Endpoint::Inet("127.0.0.1:43211".parse().unwrap());
+            let bind = NetAct { op: NetOp::Bind, proto: "tcp", endpoint, is_ephemeral: true };
+            run.act(Act::Net(bind), CallResult::Ok).net(NetOp::Listen, "tcp", "127.0.0.1:43211", 0);
             run.net(NetOp::Connect, "tcp", "127.0.0.1:43211", 115);
             run.net(NetOp::Connect, "tcp", "127.0.0.1:40000", 111);
             run.net(NetOp::Connect, "tcp", "[::1]:443", 0).net(NetOp::Bind, "udp", "0.0.0.0:5353", 13);
@@ -342,19 +344,15 @@ fn ports_of_the_kernels_choice_have_no_number() {
 
 #[test]
 fn unix_sockets_are_names_and_other_families_are_their_protocol() {
+    let netlink =
+        |op| Act::Net(NetAct { op, proto: "netlink", endpoint: Endpoint::None, is_ephemeral: false });
     check(
         |run| {
             run.unix(NetOp::Bind, Endpoint::UnixPath(PathRef::resolved("/tmp/assay.private/s")));
             run.unix(NetOp::Connect, Endpoint::UnixAbstract(b"x\0".to_vec()));
             run.unix(NetOp::Bind, Endpoint::UnixAbstract(b"000a1".to_vec()));
-            run.act(
-                Act::Net(NetAct { op: NetOp::Socket, proto: "netlink", endpoint: Endpoint::None }),
-                CallResult::Ok,
-            );
-            run.act(
-                Act::Net(NetAct { op: NetOp::Bind, proto: "netlink", endpoint: Endpoint::None }),
-                CallResult::Ok,
-            );
+            run.act(netlink(NetOp::Socket), CallResult::Ok);
+            run.act(netlink(NetOp::Bind), CallResult::Ok);
         },
         &[
             "create ${TMPDIR}/s ok",
