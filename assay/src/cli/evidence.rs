@@ -8,6 +8,7 @@ use crate::cli::output::Output;
 use crate::evidence::integrity::Code;
 use crate::exit::Exit;
 
+mod diff;
 mod input;
 mod lint;
 
@@ -25,6 +26,10 @@ pub enum Command {
     /// Exits 0 when no finding is at or above `--fail-on`, 1 when one is, and 2 when the bundle could not be read or
     /// is not good.
     Lint(lint::Args),
+    /// Say what the second bundle did that the first did not, and the other way round.
+    ///
+    /// Exits 0 when nothing differs, 1 when something does, and 2 when a bundle could not be read or is not good.
+    Diff(diff::Args),
 }
 
 /// How a result is told.
@@ -55,6 +60,7 @@ pub fn run(command: Command, out: &Output) -> Exit {
     match command {
         Command::Verify(args) => verify(&args, out),
         Command::Lint(args) => lint::run(&args, out),
+        Command::Diff(args) => diff::run(&args, out),
     }
 }
 
@@ -116,6 +122,7 @@ fn explain_code(name: &str, out: &Output) -> Exit {
         out.hint("`--explain all` lists them");
         return Exit::Refused;
     }
-    let text: String = codes.iter().map(|code| format!("{code}: {}\n", code.meaning())).collect();
+    let lines: Vec<String> = codes.iter().map(|code| format!("{code}: {}\n", code.meaning())).collect();
+    let text = lines.concat();
     if input::write_result(out, text.as_bytes()) { Exit::Success } else { Exit::Refused }
 }

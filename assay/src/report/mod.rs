@@ -1,5 +1,6 @@
 //! Evidence and what was found in it → text for a terminal, a pull request, code scanning, programs. Pure.
 
+pub mod diff;
 pub mod json;
 pub mod sarif;
 pub mod text;
