@@ -2,6 +2,7 @@
 
 pub mod decode;
 pub mod endpoint;
+pub mod errno;
 pub mod event;
 pub mod kernel;
 pub mod loss;

@@ -44,7 +44,15 @@ pub const IMPORTS: &[Imports] = &[
     Imports { module: "host", may_import: &[] },
     Imports { module: "observe", may_import: &[] },
     Imports { module: "observe::kernel", may_import: &["observe", "host"] },
-    Imports { module: "profile", may_import: &["canon", "observe::observation", "observe::loss"] },
+    // The trace writes names and hides secrets as every other artifact does.
+    Imports {
+        module: "observe::trace",
+        may_import: &["observe", "profile::name", "profile::redact", "profile::secrets"],
+    },
+    Imports {
+        module: "profile",
+        may_import: &["canon", "observe::errno", "observe::observation", "observe::loss", "enforce::status"],
+    },
     Imports { module: "policy", may_import: &["profile::effect", "profile::name"] },
     Imports { module: "enforce", may_import: &["policy", "host", "profile::effect"] },
     Imports {
@@ -72,7 +80,7 @@ pub const OUTSIDE: &[(&str, &[&str])] = &[
     ("tar", &["assay/src/evidence/archive.rs"]),
     ("flate2", &["assay/src/evidence/archive.rs"]),
     ("clap", &["assay/src/cli/"]),
-    ("serde_saphyr", &["assay/src/policy/"]),
+    ("serde_saphyr", &["assay/src/policy/", "assay/src/evidence/yaml.rs"]),
 ];
 
 /// Modules without I/O, clock and environment; then the files beneath them that have it.
