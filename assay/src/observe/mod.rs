@@ -13,3 +13,4 @@ pub mod process;
 pub mod resolve;
 pub mod stream;
 pub mod trace;
+pub mod uring;
