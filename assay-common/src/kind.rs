@@ -14,9 +14,9 @@ pub enum RecordKind {
     Exit = 4,
     /// A task of the run was moved out of the run's group.
     Leave = 5,
-    /// A request was handed to an io_uring: the call it stands for, not yet made.
+    /// A request was handed to an `io_uring`: the call it stands for, not yet made.
     UringSubmit = 6,
-    /// A request to an io_uring was completed.
+    /// A request to an `io_uring` was completed.
     UringComplete = 7,
 }
 

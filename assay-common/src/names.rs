@@ -14,7 +14,7 @@ pub struct Program {
 pub enum Place {
     /// Attached to this raw tracepoint.
     Tracepoint(&'static str),
-    /// Attached to one of these raw tracepoints, the newer name first; where there is none, io_uring stays unseen.
+    /// Attached to one of these raw tracepoints, the newer name first; where there is none, `io_uring` stays unseen.
     Uring(&'static str, &'static str),
     /// Put into this slot of the tail-call table.
     Tail(u32),

@@ -17,7 +17,7 @@ use super::uring::{Joined, UringTable};
 pub struct Subject {
     /// The process that starts the command: what it does before its program starts is ours, not the command's.
     pub root_pid: u32,
-    /// Whether requests to an io_uring are records of their own.
+    /// Whether requests to an `io_uring` are records of their own.
     pub sees_uring: bool,
 }
 
@@ -66,7 +66,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes one record. Nearly always it is one observation or none; a request to an io_uring whose place was taken
+    /// Takes one record. Nearly always it is one observation or none; a request to an `io_uring` whose place was taken
     /// without a completion comes out with the one that took it.
     pub fn push(&mut self, record: &[u8], mut each: impl FnMut(Observation)) {
         self.records += 1;

@@ -31,7 +31,7 @@ pub enum Resolved {
     Nothing(&'static str),
 }
 
-/// Resolves one event. `sees_uring`: requests to an io_uring are records of their own.
+/// Resolves one event. `sees_uring`: requests to an `io_uring` are records of their own.
 pub fn resolve(event: &Event, processes: &ProcessTable, sees_uring: bool) -> Resolved {
     match &event.kind {
         EventKind::Call(call) => resolve_call(call, processes, sees_uring),

@@ -1,4 +1,4 @@
-//! Joins the two halves of a request to an io_uring: what was asked, and what came of it. Pure.
+//! Joins the two halves of a request to an `io_uring`: what was asked, and what came of it. Pure.
 //!
 //! The kernel names a request by the memory it lies in, which is used again. A request that takes the place of one that
 //! was never completed shows that the earlier one had been told not to report success.

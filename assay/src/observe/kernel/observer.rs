@@ -66,7 +66,7 @@ impl Observer {
         })
     }
 
-    /// Whether requests to an io_uring are seen.
+    /// Whether requests to an `io_uring` are seen.
     pub fn sees_uring(&self) -> bool {
         self.programs.sees_uring()
     }

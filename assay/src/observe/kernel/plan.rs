@@ -11,7 +11,7 @@ pub struct Plan {
     pub missing: Vec<String>,
 }
 
-/// Structs of io_uring whose absence leaves it unseen. The address of a message is read from others where it can.
+/// Structs of `io_uring` whose absence leaves it unseen. The address of a message is read from others where it can.
 const URING_STRUCTS: [&str; 9] = [
     "filename",
     "io_kiocb",
@@ -25,7 +25,7 @@ const URING_STRUCTS: [&str; 9] = [
 ];
 
 impl Plan {
-    /// Whether requests to an io_uring can be read here.
+    /// Whether requests to an `io_uring` can be read here.
     pub fn can_read_uring(&self) -> bool {
         !self.missing.iter().any(|field| URING_STRUCTS.iter().any(|of| field.split('.').next() == Some(of)))
     }

@@ -121,7 +121,7 @@ impl Programs {
         &self.plan.missing
     }
 
-    /// Whether requests to an io_uring are seen.
+    /// Whether requests to an `io_uring` are seen.
     pub fn sees_uring(&self) -> bool {
         self.sees_uring
     }
@@ -211,7 +211,7 @@ fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
     Ok(())
 }
 
-/// Attaches the programs for io_uring where this kernel has its tracepoints.
+/// Attaches the programs for `io_uring` where this kernel has its tracepoints.
 fn attach_uring(ebpf: &mut Ebpf) -> Result<bool, ProgramsError> {
     for program in PROGRAMS {
         let Place::Uring(newer, older) = program.place else { continue };
