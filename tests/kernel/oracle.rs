@@ -253,7 +253,7 @@ cases! {
          os.symlink('/bin/true', 'prog'); os.spawnv(os.P_WAIT, 'l2/../prog', ['prog', 'x' * 5000]); t(os.execv, 'real', ['real']); t(os.execv, 'a', ['a'])\n\
          END\n\
          python3 act.py";
-    mounts_and_roots, ["unshare", "mount", "chroot"],
+    mounts_and_roots, ["unshare", "mount", "chroot", "busybox"],
         "mkdir -p root/bin root/lib64 root/usr/lib root/dir tree/sub && echo x > tree/sub/f && ln -s /dir root/to-dir && ln -s ../../etc root/dir/out \
          && cp /bin/busybox root/bin/busybox",
         "unshare -m sh -ec 'mount --bind tree root/dir; cat root/dir/sub/f; echo y > root/dir/sub/g; mount -t tmpfs none tree/sub; echo z > tree/sub/new; \
