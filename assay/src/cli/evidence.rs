@@ -9,8 +9,10 @@ use crate::evidence::integrity::Code;
 use crate::exit::Exit;
 
 mod diff;
+mod gate;
 mod input;
 mod lint;
+mod show;
 
 use input::{Input, InputError};
 
@@ -30,6 +32,15 @@ pub enum Command {
     ///
     /// Exits 0 when nothing differs, 1 when something does, and 2 when a bundle could not be read or is not good.
     Diff(diff::Args),
+    /// Show the contents of a bundle.
+    ///
+    /// Exits 0, or 2 when the bundle could not be read or is not good.
+    Show(show::Args),
+    /// Would the policy have allowed this run, and is it within a baseline.
+    ///
+    /// Exits 0 when it passes, 1 when it does not, and 2 when something could not be read or is not good. A bundle
+    /// that claims nothing, or is not complete, does not pass.
+    Gate(gate::Args),
 }
 
 /// How a result is told.
@@ -61,6 +72,8 @@ pub fn run(command: Command, out: &Output) -> Exit {
         Command::Verify(args) => verify(&args, out),
         Command::Lint(args) => lint::run(&args, out),
         Command::Diff(args) => diff::run(&args, out),
+        Command::Show(args) => show::run(&args, out),
+        Command::Gate(args) => gate::run(&args, out),
     }
 }
 

@@ -130,19 +130,7 @@ pub(super) fn record_incomplete(seen: &Seen, _: &Verified) -> Vec<Found> {
 }
 
 pub(super) fn counts_differ(seen: &Seen, _: &Verified) -> Vec<Found> {
-    let data = seen.summary.as_ref().and_then(|summary| summary.get("data")).and_then(Value::as_object);
-    let Some(counts) = data.and_then(|data| data.get("counts")).and_then(Value::as_object) else {
-        return Vec::new();
-    };
-    [("fs", kind::FS), ("exec", kind::EXEC), ("net", kind::NET), ("degradations", kind::DEGRADED)]
-        .into_iter()
-        .filter_map(|(key, kind)| {
-            let said = counts.get(key).and_then(Value::as_count)?;
-            (said != seen.count(kind))
-                .then(|| format!("{said} {key} were counted, {} are there", seen.count(kind)))
-        })
-        .flat_map(whole)
-        .collect()
+    seen.count_problems().into_iter().flat_map(whole).collect()
 }
 
 pub(super) fn run_id_differs(seen: &Seen, _: &Verified) -> Vec<Found> {
