@@ -18,6 +18,7 @@ pub mod timestamp;
 pub mod verify;
 pub mod version;
 pub mod view;
+pub mod wire;
 
 use std::collections::BTreeMap;
 

@@ -82,7 +82,7 @@ pub const OUTSIDE: &[(&str, &[&str])] = &[
     ("clap", &["assay/src/cli/"]),
     (
         "serde_saphyr",
-        &["assay/src/policy/", "assay/src/evidence/yaml.rs", "assay/src/evidence/lint/settings.rs"],
+        &["assay/src/policy/", "assay/src/canon/yaml.rs", "assay/src/evidence/lint/settings.rs"],
     ),
 ];
 
