@@ -111,6 +111,11 @@ impl Output {
         }
     }
 
+    /// Whether messages go to a terminal.
+    pub fn is_read_by_a_person(&self) -> bool {
+        std::io::stderr().is_terminal()
+    }
+
     /// Whether to colour what goes to stdout.
     pub fn is_colored(&self) -> bool {
         self.wants_color(std::io::stdout().is_terminal())

@@ -10,10 +10,10 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use super::cgroup::Group;
-use super::helper::{self, Role};
 use super::inherited::Inherited;
 use super::launcher::GO;
 use super::outcome::ChildEnd;
+use super::reexec::{self, Role};
 use super::signals::{self, Received, SignalQueue};
 use super::spec::{Answer, LaunchSpec, Stage, Unheld};
 
@@ -56,7 +56,7 @@ pub struct Launch {
 impl Launch {
     /// Starts the launcher.
     pub fn spawn(spec: &LaunchSpec) -> Result<Self, LaunchError> {
-        let (process, stream) = helper::spawn(Role::Launcher)?;
+        let (process, stream) = reexec::spawn(Role::Launcher)?;
         let mut launch = Self { pid: process.id(), stream, is_settled: false };
         match spec.send(&mut launch.stream) {
             Ok(()) => Ok(launch),
