@@ -27,8 +27,6 @@ mod scope;
 #[cfg(target_arch = "bpf")]
 mod start;
 #[cfg(target_arch = "bpf")]
-mod uring;
-#[cfg(target_arch = "bpf")]
 mod walk;
 
 #[cfg(not(target_arch = "bpf"))]

@@ -29,7 +29,6 @@ pub enum Need {
     /// A mounted cgroup v2 hierarchy.
     CgroupV2,
     /// Landlock with all rights of this version.
-    #[expect(dead_code, reason = "no test needs one yet; it stands in the table of needs")]
     LandlockAbi(i32),
     /// A program on `PATH`.
     Program(&'static str),

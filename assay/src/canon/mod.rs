@@ -1,7 +1,6 @@
-//! Values and their texts: canonical JSON (RFC 8785), YAML, content digests. Pure: imports nothing else of this crate.
+//! Canonical JSON (RFC 8785) and content digests. Pure: imports nothing else of this crate.
 
 pub mod digest;
 pub mod read;
 pub mod value;
 pub mod write;
-pub mod yaml;

@@ -13,7 +13,7 @@ use crate::enforce::files::{HostFiles, nameservers};
 use crate::enforce::status::{Held, RuleStatus};
 use crate::enforce::{Means, Plan, plan, survey};
 use crate::exit::Exit;
-use crate::host::probe::probe_landlock;
+use crate::host::probe::probe;
 use crate::policy::check::Inet;
 use crate::policy::net::{Target, parse as parse_net};
 use crate::policy::rule::{Access, Policy};
@@ -114,7 +114,8 @@ fn refuse(format: Format, problems: &[Problem], out: &Output) -> Exit {
 
 /// What the policy means here, rule by rule.
 fn explain(format: Format, policy: &Policy, out: &Output) -> Exit {
-    let plan = plan(policy, &probe_landlock(), &survey(policy), Means::here());
+    let host = probe();
+    let plan = plan(policy, &host.landlock, &survey(policy), Means::probe(&host));
     match format {
         Format::Json => print_json(out, &explain_json(policy, &plan)),
         Format::Text => print(out, &explain_text(policy, &plan)),

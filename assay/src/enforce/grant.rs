@@ -53,6 +53,47 @@ mod grants {
     }
 }
 
+/// One path, likewise.
+pub mod path_text {
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::profile::name::{Name, unescape};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(path: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        Name::from_bytes(path).as_str().serialize(to)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        unescape(&String::deserialize(from)?)
+            .ok_or_else(|| D::Error::custom("a path is not in its escaped form"))
+    }
+}
+
+/// A list of paths, likewise.
+pub mod path_list {
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use crate::profile::name::{Name, unescape};
+
+    /// Writes it.
+    pub fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+        let text: Vec<_> = paths.iter().map(|path| Name::from_bytes(path).to_string()).collect();
+        text.serialize(to)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+        Vec::<String>::deserialize(from)?
+            .iter()
+            .map(|path| unescape(path).ok_or_else(|| D::Error::custom("a path is not in its escaped form")))
+            .collect()
+    }
+}
+
 /// The rights an access to something of this kind comes to. Rights that only make sense on a directory are never
 /// put on anything else: the kernel refuses such a rule.
 pub fn rights_of(access: AccessSet, kind: Kind) -> BTreeSet<Right> {

@@ -8,15 +8,23 @@
 //! `plan` and `status` are pure; `survey` and `files` look at the file tree; `landlock` is the only place that
 //! restricts by Landlock.
 
+pub mod cgroup;
+pub mod cgroup_code;
+pub mod confine;
 pub mod files;
 pub mod grant;
 pub mod landlock;
+pub mod means;
+pub mod mount_attr;
 pub mod mounts;
 pub mod net_plan;
 pub mod plan;
 pub mod status;
 pub mod survey;
+pub mod syscall_filter;
 
-pub use plan::{Means, Plan, plan};
+pub use confine::Confinement;
+pub use means::Means;
+pub use plan::{Plan, plan};
 pub use status::{Component, Degradation, Enforcement};
 pub use survey::survey;

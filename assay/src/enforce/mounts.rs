@@ -1,18 +1,113 @@
 //! Denies inside an allow, held by the launched child's own mount namespace.
 //!
-//! Takes [`Hold`]s; changes nothing that anybody outside the child can see.
+//! Takes [`Hold`]s; changes nothing that anybody outside the child can see. A path that may not be written is
+//! bound onto itself read-only, one that may not be run without execution, one that may not be read is masked. The
+//! directories above it, up to the writable tree it lies in, are bound onto themselves: a mount point can be
+//! neither moved nor removed. Landlock, applied afterwards, refuses every change of mounts.
 
-use crate::policy::rule::AccessSet;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
+};
+use serde::{Deserialize, Serialize};
+
+use super::mount_attr::{NO_DEVICES, NO_EXECUTION, READ_ONLY, set_recursively};
+use crate::profile::name::Name;
 
 /// One denied path that is to be held by a mount.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Hold {
     /// The denied path, links resolved. It exists.
+    #[serde(with = "super::grant::path_text")]
     pub path: Vec<u8>,
-    /// Whether it is a directory.
-    pub is_directory: bool,
-    /// What is denied there.
-    pub denied: AccessSet,
-    /// The writable tree it lies in: every directory from there down to it is pinned, so that none can be moved.
-    pub pins_from: Option<Vec<u8>>,
+    /// What to do with it.
+    pub means: Means,
+    /// The directories that are pinned for it, outermost first.
+    #[serde(with = "super::grant::path_list")]
+    pub pins: Vec<Vec<u8>>,
+}
+
+/// What is done with a denied path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Means {
+    /// Bound onto itself without writing.
+    ReadOnly,
+    /// Bound onto itself without execution.
+    NoExecution,
+    /// Bound onto itself with neither.
+    ReadOnlyNoExecution,
+    /// A directory hidden by an empty one.
+    MaskDirectory,
+    /// Anything else hidden by a device that cannot be opened.
+    MaskFile,
+}
+
+/// Why a path could not be held.
+#[derive(Debug, thiserror::Error)]
+#[error("hold {path} by a mount: {source}")]
+pub struct MountError {
+    /// The path.
+    pub path: String,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// Holds all of them. Needs a mount namespace of this process's own, and the right to mount. On an error some may
+/// be held and some not: the caller must not start the command.
+pub fn hold(holds: &[Hold]) -> Result<(), MountError> {
+    if holds.is_empty() {
+        return Ok(());
+    }
+    let at = |path: &[u8]| {
+        let path = Name::from_bytes(path).to_string();
+        move |source: io::Error| MountError { path, source }
+    };
+    // What we do must not arrive on the host; what the host does may arrive here.
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .map_err(|errno| at(b"/")(errno.into()))?;
+    let here = std::env::current_dir();
+    let pins: BTreeSet<&Vec<u8>> = holds.iter().flat_map(|hold| &hold.pins).collect();
+    // In this order a directory comes before what is beneath it.
+    for path in pins {
+        let path_os = OsStr::from_bytes(path);
+        mount_bind_recursive(path_os, path_os).map_err(|errno| at(path)(errno.into()))?;
+    }
+    for hold in holds {
+        hold_one(hold).map_err(at(&hold.path))?;
+    }
+    // The directory we stand in is still the one beneath the new mounts; going there by name leads onto them.
+    if let Ok(here) = here {
+        std::env::set_current_dir(&here).map_err(at(here.as_os_str().as_bytes()))?;
+    }
+    Ok(())
+}
+
+fn hold_one(hold: &Hold) -> io::Result<()> {
+    let path = OsStr::from_bytes(&hold.path);
+    match hold.means {
+        Means::ReadOnly => bind_onto_itself(path, READ_ONLY),
+        Means::NoExecution => bind_onto_itself(path, NO_EXECUTION),
+        Means::ReadOnlyNoExecution => bind_onto_itself(path, READ_ONLY | NO_EXECUTION),
+        Means::MaskDirectory => {
+            let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+            mount("assay", path, "tmpfs", flags, c"size=4k,nr_inodes=2,mode=000")?;
+            Ok(())
+        }
+        Means::MaskFile => {
+            // On a mount without devices, opening one is EACCES, for root too.
+            mount_bind("/dev/null", path)?;
+            set_recursively(path, READ_ONLY | NO_DEVICES | NO_EXECUTION)
+        }
+    }
+}
+
+fn bind_onto_itself(path: &OsStr, options: u64) -> io::Result<()> {
+    mount_bind_recursive(path, path)?;
+    set_recursively(path, options)
 }

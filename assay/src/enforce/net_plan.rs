@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::grant::Ruleset;
-use super::plan::Means;
+use super::means::Means;
 use super::status::{Component, Degradation, Held, RuleStatus};
 use super::survey::Survey;
 use crate::host::{Landlock, Right};

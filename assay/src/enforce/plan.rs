@@ -5,30 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::grant::{Ruleset, rights_of};
-use super::mounts::Hold;
+use super::means::Means;
+use super::mounts::{Hold, Means as MountMeans};
 use super::net_plan::{self, NetTable};
 use super::status::{Component, Degradation, Held, RuleStatus};
 use super::survey::{Found, Kind, Survey};
 use crate::host::{Landlock, Right};
 use crate::policy::rule::{Access, AccessSet, PathRule, Policy};
-
-/// Which means besides Landlock the launch can use. Facts, established by whoever launches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Means {
-    /// The child gets its own mount namespace, and mounts can be made in it.
-    pub mounts: bool,
-    /// Programs can be attached to the run's cgroup.
-    pub cgroup_programs: bool,
-    /// System calls can be filtered in the child.
-    pub syscall_filter: bool,
-}
-
-impl Means {
-    /// The means a launch on this machine has. Only what is built is claimed.
-    pub fn here() -> Self {
-        Self::default()
-    }
-}
 
 /// What is told to the kernel, and what is not held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +38,15 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
     files.collect_grants();
     files.subtract_denies();
     files.place_denies();
-    let FilePlan { grants, holds, mut degradations, mut rules, split, .. } = files;
+    let FilePlan { grants, mut holds, mut degradations, mut rules, split, .. } = files;
+    // A mount comes before those beneath it, and a mask hides what would be beneath it.
+    holds.sort_by(|a, b| a.path.cmp(&b.path));
+    let masks: Vec<_> = holds
+        .iter()
+        .filter(|hold| hold.means == MountMeans::MaskDirectory)
+        .map(|hold| hold.path.clone())
+        .collect();
+    holds.retain(|hold| !masks.iter().any(|mask| is_beneath(&hold.path, mask)));
     let mut ruleset = Ruleset::default();
     if landlock.is_present() {
         ruleset.handled =
@@ -117,6 +108,13 @@ struct FilePlan<'a> {
 /// What a deny takes away: who may not read a program cannot start it.
 fn taken(access: AccessSet) -> AccessSet {
     if access.has(Access::Read) { access.union(AccessSet::of(Access::Execute)) } else { access }
+}
+
+/// The directories strictly between `above` and `path`, outermost first.
+fn between(above: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
+    let start = if above == b"/" { 0 } else { above.len() };
+    let slashes = (start + 1..path.len()).filter(|&at| path[at] == b'/');
+    slashes.map(|at| path[..at].to_vec()).collect()
 }
 
 /// Whether `path` is `above` or lies beneath it.
@@ -364,18 +362,22 @@ impl<'a> FilePlan<'a> {
         if !self.means.mounts {
             return None;
         }
-        let pins = self
+        let writable = self
             .grants
             .iter()
             .filter(|grant| is_beneath(path, &grant.path) && grant.access.has(Access::Write))
-            .map(|grant| grant.path.clone())
-            .min_by_key(Vec::len);
-        self.holds.push(Hold {
-            path: path.to_vec(),
-            is_directory: kind == Kind::Directory,
-            denied,
-            pins_from: pins,
-        });
+            .map(|grant| grant.path.as_slice())
+            .min_by_key(|path| path.len());
+        let pins = writable.map_or_else(Vec::new, |from| between(from, path));
+        let has = |access| denied.has(access);
+        let means = match (has(Access::Read), has(Access::Write), has(Access::Execute)) {
+            (true, _, _) if kind == Kind::Directory => MountMeans::MaskDirectory,
+            (true, _, _) => MountMeans::MaskFile,
+            (false, true, true) => MountMeans::ReadOnlyNoExecution,
+            (false, true, false) => MountMeans::ReadOnly,
+            (false, false, _) => MountMeans::NoExecution,
+        };
+        self.holds.push(Hold { path: path.to_vec(), means, pins });
         Some("mount")
     }
 

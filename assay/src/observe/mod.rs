@@ -2,7 +2,6 @@
 
 pub mod decode;
 pub mod endpoint;
-pub mod errno;
 pub mod event;
 pub mod kernel;
 pub mod loss;
@@ -13,4 +12,3 @@ pub mod process;
 pub mod resolve;
 pub mod stream;
 pub mod trace;
-pub mod uring;

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::net::{NetRule, Target};
 use super::problem::Place;
 use super::rule::{Access, AccessSet, Base, PathRule, Policy, yaml_scalar};
+use crate::profile::acts::{EffectKind, Need, Side, needs};
 use crate::profile::effect::{Effect, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port};
 use crate::profile::name::{Name, unescape};
 
@@ -88,17 +89,17 @@ impl Denial {
     }
 }
 
-/// What one file operation needs: access at `path`, access at `to`. The contract's table, as data.
-pub fn accesses_of(op: FsOp) -> (AccessSet, AccessSet) {
-    let read = AccessSet::of(Access::Read);
-    let write = AccessSet::of(Access::Write);
-    match op {
-        FsOp::Read | FsOp::List => (read, AccessSet::EMPTY),
-        FsOp::Write | FsOp::Create | FsOp::Delete | FsOp::Attr | FsOp::Symlink => (write, AccessSet::EMPTY),
-        FsOp::Rename => (write, write),
-        FsOp::Link => (AccessSet::READ_WRITE, write),
-        FsOp::Mount => (AccessSet::EMPTY, AccessSet::EMPTY),
-    }
+/// What an operation needs at one of its names, by the table of acts.
+fn accesses(op: FsOp, side: Side) -> AccessSet {
+    needs(EffectKind::Fs(op), side)
+        .iter()
+        .filter_map(|need| match need {
+            Need::Read => Some(Access::Read),
+            Need::Write => Some(Access::Write),
+            Need::Execute => Some(Access::Execute),
+            Need::NetRule | Need::Base | Need::Never => None,
+        })
+        .collect()
 }
 
 /// What the policy says to one request.
@@ -146,7 +147,7 @@ pub fn path_of_name(name: &Name, roots: &[(String, Vec<u8>)]) -> Vec<u8> {
 fn judge_fs_effect(policy: &Policy, fs: &FsEffect, roots: &[(String, Vec<u8>)]) -> Verdict {
     let path = path_of_name(&fs.path, roots);
     let to = fs.to.as_ref().map(|to| path_of_name(to, roots));
-    let (at_path, at_to) = accesses_of(fs.op);
+    let (at_path, at_to) = (accesses(fs.op, Side::Path), accesses(fs.op, Side::To));
     let mut verdict = None;
     let mut ask = |request: Request<'_>| match judge(policy, request) {
         denied @ Verdict::Denied(_) => Some(denied),

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::builtin;
 use super::net::Target;
-pub use super::parse::Context;
-use super::parse::{Document, parse, parse_path};
+use super::parse::{Document, parse};
+pub use super::path::Context;
+use super::path::parse_path;
 use super::pattern::Pattern;
-use super::problem::{Place, Problem};
+use super::problem::{Complaint, Place, Problem};
 use super::rule::{Base, PathRule, Policy, spell_bytes};
 use super::yaml;
 use crate::canon::digest::Digest;
@@ -190,7 +191,7 @@ impl<'a> Loader<'a> {
     }
 
     /// The path an `extends` entry of the file at `from` means.
-    fn extended_path(&self, from: &[u8], text: &str) -> Result<Vec<u8>, super::net::Complaint> {
+    fn extended_path(&self, from: &[u8], text: &str) -> Result<Vec<u8>, Complaint> {
         if text.starts_with(['/', '~']) || text.starts_with("${") {
             return parse_path(text, self.context)?
                 .as_literal()

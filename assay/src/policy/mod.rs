@@ -8,6 +8,7 @@ pub mod check;
 pub mod load;
 pub mod net;
 pub mod parse;
+pub mod path;
 pub mod pattern;
 pub mod problem;
 pub mod rule;

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::parse::{Context, parse_path};
+use super::path::{Context, parse_path};
 use super::pattern::Pattern;
-use super::problem::Place;
+use super::problem::{Complaint, Place};
 
 /// A rule of `net.allow` or `net.deny`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,9 +132,6 @@ fn is_host_match(name: &str, host: &str) -> bool {
         None => host == name,
     }
 }
-
-/// What is wrong with the text of a rule, and what to write.
-pub type Complaint = (String, Option<String>);
 
 /// Parses the text of a rule.
 pub fn parse(text: &str, context: &Context) -> Result<(Target, Ports), Complaint> {

@@ -24,6 +24,9 @@ pub struct Place {
     pub column: usize,
 }
 
+/// What is wrong with a piece of text, and what to write instead; whoever read it knows the place.
+pub type Complaint = (String, Option<String>);
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)

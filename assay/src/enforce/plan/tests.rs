@@ -112,7 +112,8 @@ fn a_deny_inside_an_allow_is_held_by_a_mount_or_told() {
     let held = plan_of(yaml, &there, 7, ALL_MEANS);
     assert_eq!(reasons(&held), [""; 0]);
     assert_eq!(held.holds.len(), 1);
-    assert_eq!(held.holds[0].pins_from.as_deref(), Some(b"/w".as_slice()));
+    assert_eq!(held.holds[0].means, MountMeans::ReadOnly);
+    assert_eq!(held.holds[0].pins, [b"/w/.git".to_vec()]);
     assert_eq!(held.rules.last().unwrap().held, Held::By("mount"));
 }
 

@@ -5,7 +5,6 @@ use crate::evidence::manifest::Manifest;
 use crate::evidence::verify::{Event, Verified};
 use crate::evidence::view::View;
 
-mod checks;
 pub mod places;
 pub mod rules;
 pub mod seen;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use assay_common::calls::Op;
-use assay_common::loss::{COUNTERS, EXEC, EXIT, FORK, LEAVE, URING};
+use assay_common::loss::{COUNTERS, EXEC, EXIT, FORK, LEAVE};
 use assay_common::names::{self, PROGRAMS, Place};
 use assay_common::offsets::Settings;
 use aya::maps::{HashMap, MapData, PerCpuArray, ProgramArray, RingBuf};
@@ -81,7 +81,6 @@ pub struct InheritedFile {
 pub struct Programs {
     ebpf: Ebpf,
     plan: Plan,
-    sees_uring: bool,
 }
 
 impl std::fmt::Debug for Programs {
@@ -110,8 +109,7 @@ impl Programs {
             .load(object())
             .map_err(|error| ProgramsError::Load(Box::new(error)))?;
         attach(&mut ebpf)?;
-        let sees_uring = plan.can_read_uring() && attach_uring(&mut ebpf)?;
-        let mut programs = Self { ebpf, plan, sees_uring };
+        let mut programs = Self { ebpf, plan };
         programs.watch_inherited(inherited)?;
         Ok(programs)
     }
@@ -119,11 +117,6 @@ impl Programs {
     /// Fields this kernel does not have and some records need.
     pub fn missing_fields(&self) -> &[String] {
         &self.plan.missing
-    }
-
-    /// Whether requests to an `io_uring` are seen.
-    pub fn sees_uring(&self) -> bool {
-        self.sees_uring
     }
 
     /// Begins to record what happens in this group and below it.
@@ -184,9 +177,7 @@ pub struct Counters {
 
 fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
     for program in PROGRAMS {
-        if !matches!(program.place, Place::Uring(..)) {
-            load_one(ebpf, program.name)?;
-        }
+        load_one(ebpf, program.name)?;
     }
     let mut tails = Vec::new();
     for program in PROGRAMS {
@@ -209,19 +200,6 @@ fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
         }
     }
     Ok(())
-}
-
-/// Attaches the programs for `io_uring` where this kernel has its tracepoints.
-fn attach_uring(ebpf: &mut Ebpf) -> Result<bool, ProgramsError> {
-    for program in PROGRAMS {
-        let Place::Uring(newer, older) = program.place else { continue };
-        load_one(ebpf, program.name)?;
-        let raw = raw(ebpf, program.name)?;
-        if raw.attach(newer).is_err() && raw.attach(older).is_err() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 fn load_one(ebpf: &mut Ebpf, name: &'static str) -> Result<(), ProgramsError> {
@@ -250,7 +228,6 @@ fn bad_map(map: &'static str, reason: impl ToString) -> ProgramsError {
 /// The hook a counter belongs to.
 fn hook_name(index: u32) -> Option<&'static str> {
     match index {
-        URING => Some("io_uring"),
         EXEC => Some("exec_start"),
         FORK => Some("fork"),
         EXIT => Some("exit"),

@@ -286,7 +286,8 @@ fs: {allow: ['/a\xff\x2a', '/\\b', '/\x24{HOME}']}
     assert_eq!(literals, [b"/a\xff*".as_slice(), b"/\\b", b"/${HOME}"]);
     for path in literals {
         let back =
-            super::parse_path(&crate::policy::rule::spell_bytes(&path), &Context::for_tests()).unwrap();
+            crate::policy::path::parse_path(&crate::policy::rule::spell_bytes(&path), &Context::for_tests())
+                .unwrap();
         assert_eq!(back.as_literal(), Some(path));
     }
 }
@@ -316,7 +317,7 @@ proptest::proptest! {
         proptest::prop_assume!(names.iter().all(|name| name != "." && name != ".."));
         let path = names.iter().flat_map(|name| [b"/", name.as_bytes()].concat()).collect::<Vec<u8>>();
         let spelled = crate::policy::rule::spell_bytes(&path);
-        let pattern = super::parse_path(&spelled, &Context::for_tests()).unwrap();
+        let pattern = crate::policy::path::parse_path(&spelled, &Context::for_tests()).unwrap();
         proptest::prop_assert_eq!(pattern.as_literal(), Some(path));
     }
 }

@@ -1,0 +1,189 @@
+use std::net::Ipv6Addr;
+
+use super::*;
+use crate::policy::load::{Context, NoFiles, load_bytes};
+use crate::policy::{Policy, Request, check::Inet, judge};
+
+/// Runs a program the way the kernel would, for the few instructions it is made of. Anything else is a panic.
+fn run(code: &[u64], context: &[u8]) -> u32 {
+    let mut registers = [0u64; 11];
+    let mut at = 0usize;
+    loop {
+        let word = code[at];
+        let (to, from) = ((word >> 8 & 0xf) as usize, (word >> 12 & 0xf) as usize);
+        let (offset, value) = ((word >> 16) as u16 as i16, (word >> 32) as u32);
+        let mut is_jump = false;
+        match word as u8 {
+            LOAD_U32 => {
+                assert_eq!(from, usize::from(CONTEXT));
+                let start = offset as usize;
+                registers[to] = u64::from(u32::from_le_bytes(context[start..start + 4].try_into().unwrap()));
+            }
+            MOV_REG => registers[to] = registers[from],
+            // The value is extended with its sign.
+            MOV_IMM => registers[to] = i64::from(value as i32) as u64,
+            SHIFT_RIGHT => registers[to] >>= value,
+            TO_BIG_ENDIAN => {
+                registers[to] = match value {
+                    16 => u64::from((registers[to] as u16).swap_bytes()),
+                    32 => u64::from((registers[to] as u32).swap_bytes()),
+                    other => panic!("width {other}"),
+                }
+            }
+            JUMP_IF_NOT_EQUAL => is_jump = registers[to] as u32 != value,
+            JUMP_IF_GREATER => is_jump = registers[to] as u32 > value,
+            JUMP_IF_LESS => is_jump = (registers[to] as u32) < value,
+            EXIT => return registers[0] as u32,
+            other => panic!("instruction {other:#x}"),
+        }
+        at += 1;
+        if is_jump {
+            at += usize::try_from(offset).unwrap();
+        }
+    }
+}
+
+fn context(address: IpAddr, port: u16) -> Vec<u8> {
+    let mut bytes = vec![0u8; 60];
+    match address {
+        IpAddr::V4(v4) => bytes[4..8].copy_from_slice(&v4.octets()),
+        IpAddr::V6(v6) => bytes[8..24].copy_from_slice(&v6.octets()),
+    }
+    bytes[24..26].copy_from_slice(&port.to_be_bytes());
+    bytes
+}
+
+fn policy(rules: &str) -> Policy {
+    let text = format!("api_version: assay/v1\nnet: {rules}");
+    load_bytes(b"p", text.as_bytes(), &Context::for_tests(), &NoFiles).expect("a valid policy")
+}
+
+fn table(policy: &Policy) -> NetTable {
+    let entry = |rule: &crate::policy::net::NetRule| match rule.target {
+        crate::policy::net::Target::Net(net) => NetEntry { net: Some(net), ports: rule.ports },
+        _ => NetEntry { net: None, ports: rule.ports },
+    };
+    NetTable {
+        allow: policy.net_allow.iter().map(entry).collect(),
+        deny: policy.net_deny.iter().map(entry).collect(),
+        nameservers: Vec::new(),
+    }
+}
+
+fn program_says(table: &NetTable, call: Call, address: IpAddr, port: u16) -> bool {
+    let family = if address.is_ipv4() { Family::V4 } else { Family::V6 };
+    run(&program(table, family, call), &context(address, port)) == 1
+}
+
+#[test]
+fn the_program_and_the_policy_say_the_same() {
+    let rules = [
+        "{allow: ['10.0.0.0/8:5432', '127.0.0.1:*', '[::1]:80-90', '[fc00::/7]:*'], deny: ['10.1.0.0/16', '10.2.0.0/15:5432']}",
+        "{allow: ['*:443'], deny: ['169.254.169.254', 'fe80::/10']}",
+        "{allow: ['0.0.0.0/0:53', '203.0.113.7:1-2', '[2001:db8::1]:9'], deny: ['203.0.113.7:2']}",
+        "{allow: ['*'], deny: ['127.0.0.0/8:22', '[::1]:22']}",
+        "{allow: ['192.168.0.0/31', '[2001:db8:8000::/33]:7', '0.0.0.0:8080', '[::]:8080']}",
+        "{deny: ['*']}",
+    ];
+    let addresses = [
+        "10.0.0.1",
+        "10.1.2.3",
+        "10.2.9.9",
+        "10.3.255.255",
+        "10.4.0.0",
+        "127.0.0.1",
+        "127.0.0.2",
+        "0.0.0.0",
+        "::",
+        "::1",
+        "::2",
+        "fd12::1",
+        "fe80::1",
+        "febf::1",
+        "169.254.169.254",
+        "203.0.113.7",
+        "255.255.255.255",
+        "192.168.0.1",
+        "192.168.0.2",
+        "2001:db8::1",
+        "2001:db8:8000::5",
+        "2001:db8:7fff::5",
+        "::ffff:10.0.0.1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.1.0.1",
+        "::ffff:169.254.169.254",
+    ];
+    for rules in rules {
+        let policy = policy(rules);
+        let table = table(&policy);
+        for address in addresses {
+            let address: IpAddr = address.parse().unwrap();
+            for port in [0, 1, 2, 7, 9, 22, 53, 80, 85, 90, 91, 443, 5432, 8080, 65535] {
+                for call in [Call::Reach, Call::Bind] {
+                    let inet = Inet {
+                        is_local: call == Call::Bind,
+                        address: Some(address),
+                        host: None,
+                        port: Some(port),
+                    };
+                    let want = judge(&policy, Request::Inet(inet)).is_allowed();
+                    assert_eq!(
+                        program_says(&table, call, address, port),
+                        want,
+                        "{rules} {call:?} {address} {port}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn name_servers_can_be_asked_and_nothing_else_there() {
+    let server: IpAddr = "192.0.2.53".parse().unwrap();
+    let table = NetTable { nameservers: vec![server], ..NetTable::default() };
+    assert!(program_says(&table, Call::Reach, server, 53));
+    assert!(!program_says(&table, Call::Reach, server, 80));
+    assert!(!program_says(&table, Call::Bind, server, 53));
+    let mapped = IpAddr::V6("::ffff:192.0.2.53".parse::<Ipv6Addr>().unwrap());
+    assert!(program_says(&table, Call::Reach, mapped, 53));
+}
+
+#[test]
+fn only_tcp_and_udp_sockets_are_made() {
+    let says = |kind: u32, protocol: u32| {
+        let mut context = [0u8; 16];
+        context[8..12].copy_from_slice(&kind.to_le_bytes());
+        context[12..16].copy_from_slice(&protocol.to_le_bytes());
+        run(&socket_program(), &context) == 1
+    };
+    assert!(says(1, 6) && says(2, 17) && says(1, 0) && says(2, 0));
+    assert!(!says(3, 1) && !says(2, 1) && !says(1, 262) && !says(1, 132) && !says(2, 136) && !says(3, 255));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_table_says_what_its_entries_say(
+        nets in proptest::collection::vec((proptest::bool::ANY, proptest::prelude::any::<u128>(), 0u8..=128, 0u16..100, 0u16..100), 0..8),
+        address in proptest::prelude::any::<u128>(), near in proptest::bool::ANY, port in 0u16..100,
+    ) {
+        let nets: Vec<_> = nets.into_iter().map(|(is_deny, bits, prefix, a, b)| {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+            let net = IpNet { address: IpAddr::V6(Ipv6Addr::from_bits(bits & mask)), prefix };
+            (is_deny, NetEntry { net: Some(net), ports: Ports { low: a.min(b), high: a.max(b) } })
+        }).collect();
+        let table = NetTable {
+            allow: nets.iter().filter(|(is_deny, _)| !is_deny).map(|(_, entry)| *entry).collect(),
+            deny: nets.iter().filter(|(is_deny, _)| *is_deny).map(|(_, entry)| *entry).collect(),
+            nameservers: Vec::new(),
+        };
+        let address = match (near, nets.first()) {
+            (true, Some((_, NetEntry { net: Some(net), .. }))) => net.address,
+            _ => IpAddr::V6(Ipv6Addr::from_bits(address)),
+        };
+        proptest::prop_assume!(!address.is_unspecified() && address.to_canonical().is_ipv6());
+        let hits = |entries: &[NetEntry]| entries.iter().any(|e| e.net.unwrap().contains(address) && e.ports.contains(port));
+        let want = !hits(&table.deny) && hits(&table.allow);
+        proptest::prop_assert_eq!(program_says(&table, Call::Reach, address, port), want);
+    }
+}

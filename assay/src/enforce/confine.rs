@@ -1,0 +1,75 @@
+//! All that the launched child does to itself on behalf of the policy, as one value that travels to it.
+//!
+//! Two steps, because they need different rights: [`Confinement::hold_mounts`] while the child still may mount,
+//! [`Confinement::restrict`] right before it starts the command.
+
+use serde::{Deserialize, Serialize};
+
+use super::grant::Ruleset;
+use super::landlock::{ApplyError, apply};
+use super::mounts::{self, Hold, MountError};
+use super::plan::Plan;
+use super::status::Enforcement;
+use super::syscall_filter;
+
+/// What the child is to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confinement {
+    /// For Landlock.
+    pub ruleset: Ruleset,
+    /// For its mount namespace.
+    pub holds: Vec<Hold>,
+    /// Whether to filter its system calls.
+    pub is_filtered: bool,
+}
+
+/// Why the child could not confine itself. It must not start the command then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfineError {
+    /// The mounts.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// Landlock.
+    #[error(transparent)]
+    Landlock(#[from] ApplyError),
+    /// The system call filter.
+    #[error("filter system calls: {0}")]
+    Filter(std::io::Error),
+    /// What it was told does not decode.
+    #[error("decode the confinement: {0}")]
+    Decode(#[from] serde_json::Error),
+}
+
+impl Confinement {
+    /// The child's part of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        Self { ruleset: plan.ruleset.clone(), holds: plan.holds.clone(), is_filtered: plan.is_filtered }
+    }
+
+    /// The form in which it travels.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("maps with text keys, lists and words always serialise")
+    }
+
+    /// Reads that form.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, ConfineError> {
+        Ok(serde_json::from_slice(bytes)?)
+    }
+
+    /// First step: with `CAP_SYS_ADMIN` and in a mount namespace of its own. Does nothing when there is nothing to
+    /// hold.
+    pub fn hold_mounts(&self) -> Result<(), ConfineError> {
+        Ok(mounts::hold(&self.holds)?)
+    }
+
+    /// Second step: single-threaded, with `no_new_privs` set, as the last thing before exec.
+    pub fn restrict(&self) -> Result<Enforcement, ConfineError> {
+        let enforcement = apply(&self.ruleset)?;
+        if self.is_filtered {
+            syscall_filter::apply().map_err(ConfineError::Filter)?;
+        }
+        Ok(enforcement)
+    }
+}
