@@ -14,6 +14,10 @@ pub enum RecordKind {
     Exit = 4,
     /// A task of the run was moved out of the run's group.
     Leave = 5,
+    /// A request was handed to an `io_uring`: the call it stands for, not yet made.
+    UringSubmit = 6,
+    /// A request to an `io_uring` was completed.
+    UringComplete = 7,
 }
 
 impl RecordKind {
@@ -25,6 +29,8 @@ impl RecordKind {
             3 => Self::Fork,
             4 => Self::Exit,
             5 => Self::Leave,
+            6 => Self::UringSubmit,
+            7 => Self::UringComplete,
             _ => return None,
         })
     }

@@ -3,6 +3,8 @@
 /// Counters per operation: index is [`crate::calls::Op`]'s number. Two maps of this size: seen and lost.
 pub const COUNTERS: u32 = 64;
 
+/// Index for completions of requests to an `io_uring`.
+pub const URING: u32 = 59;
 /// Index for program starts.
 pub const EXEC: u32 = 60;
 /// Index for forks.

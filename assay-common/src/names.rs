@@ -14,6 +14,8 @@ pub struct Program {
 pub enum Place {
     /// Attached to this raw tracepoint.
     Tracepoint(&'static str),
+    /// Attached to one of these raw tracepoints, the newer name first; where there is none, `io_uring` stays unseen.
+    Uring(&'static str, &'static str),
     /// Put into this slot of the tail-call table.
     Tail(u32),
 }
@@ -41,12 +43,14 @@ pub mod tail {
 }
 
 /// Every program of the object.
-pub const PROGRAMS: [Program; 13] = [
+pub const PROGRAMS: [Program; 15] = [
     Program { name: "sys_exit", place: Place::Tracepoint("sys_exit") },
     Program { name: "process_exec", place: Place::Tracepoint("sched_process_exec") },
     Program { name: "process_fork", place: Place::Tracepoint("sched_process_fork") },
     Program { name: "process_exit", place: Place::Tracepoint("sched_process_exit") },
     Program { name: "cgroup_attach", place: Place::Tracepoint("cgroup_attach_task") },
+    Program { name: "uring_submit", place: Place::Uring("io_uring_submit_req", "io_uring_submit_sqe") },
+    Program { name: "uring_complete", place: Place::Uring("io_uring_complete", "io_uring_complete") },
     Program { name: "call_opened", place: Place::Tail(tail::OPENED) },
     Program { name: "call_paths", place: Place::Tail(tail::PATHS) },
     Program { name: "call_fd", place: Place::Tail(tail::FD) },

@@ -32,7 +32,8 @@ pub struct Header {
     pub comm: [u8; COMM_LEN],
     /// What the call returned. For forks the child's thread id, for exits the exit word, for exec the former thread id.
     pub ret: i64,
-    /// The call's arguments. For forks the first is the child's process id.
+    /// The call's arguments. For forks the first is the child's process id. For requests to an `io_uring` those of the
+    /// call it stands for, and the last is the request's identity.
     pub args: [u64; 6],
     /// [`flags`].
     pub flags: u32,

@@ -27,6 +27,8 @@ mod scope;
 #[cfg(target_arch = "bpf")]
 mod start;
 #[cfg(target_arch = "bpf")]
+mod uring;
+#[cfg(target_arch = "bpf")]
 mod walk;
 
 #[cfg(not(target_arch = "bpf"))]

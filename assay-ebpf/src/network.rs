@@ -113,7 +113,7 @@ fn mode_for_socket(ret: i64, wanted: u32) -> u32 {
 
 /// Puts a UNIX address's path into the walk room. False for an abstract one.
 #[inline(always)]
-fn put_unix_path(scratch: &mut Scratch, address: u64, len: u32) -> bool {
+pub fn put_unix_path(scratch: &mut Scratch, address: u64, len: u32) -> bool {
     let len = at_most::<SOCKADDR_LEN>(u64::from(len - 2));
     // SAFETY: the walk room is longer than `WALK_START` and twice the 128 bytes that `at_most` leaves.
     unsafe {
@@ -129,7 +129,12 @@ fn put_unix_path(scratch: &mut Scratch, address: u64, len: u32) -> bool {
 /// Adds what the kernel knows of the socket behind a descriptor, and its own name if it is a UNIX socket. Its family.
 #[inline(always)]
 fn put_socket(scratch: &mut Scratch, fd: i32) -> u16 {
-    let file = file_of(fd);
+    put_socket_file(scratch, file_of(fd))
+}
+
+/// The same for a socket's `struct file`.
+#[inline(always)]
+pub fn put_socket_file(scratch: &mut Scratch, file: u64) -> u16 {
     let inode: u64 = read(file + off!(file_inode));
     if file == 0 || read::<u16>(inode + off!(inode_mode)) & S_IFMT != S_IFSOCK {
         return 0;

@@ -3,5 +3,9 @@
 mod confined;
 mod enforce;
 mod harness;
+mod launch;
+mod load;
 mod needs;
 mod oracle;
+mod shutdown;
+mod transparency;

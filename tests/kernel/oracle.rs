@@ -223,6 +223,41 @@ cases! {
          [x.start() for x in t]; [x.join() for x in t]\n\
          with m.get_context(\"fork\").Pool(3) as p: p.map(f, range(6))\n\
          os.chdir(\"d\"); os.rename(\"1\", \"one\"); subprocess.run([\"cat\", \"one\"], cwd=\"..\", stderr=subprocess.DEVNULL)'";
+    names_and_links_of_every_kind, ["python3"],
+        "",
+        "cat > act.py <<'END'\n\
+         import os, ctypes, sys\n\
+         def t(f, *a, **k):\n\
+         \ttry: return f(*a, **k)\n\
+         \texcept OSError as e: return -e.errno\n\
+         os.mkdir('real'); os.symlink('real', 'l1'); os.symlink('l1', 'l2'); os.symlink('../real/../l2', 'real/up'); os.symlink('loop', 'loop')\n\
+         odd = [b'new\\nline', b'tab\\t', b'\\xff\\xfe', b'quo\"te', b'back\\\\slash', 'é日本'.encode(), b' sp ace ', b'${HOME}', b'(deleted)', b'x (deleted)', b'\\x1b[31m', b'n' * 255]\n\
+         for n in odd:\n\
+         \twith open(b'l2/' + n, 'wb') as f: f.write(b'x')\n\
+         \tos.rename(b'real/up/' + n, b'l1/r'); os.chmod('l2/r', 0o600); os.unlink(b'real/./../l1/r')\n\
+         t(os.open, 'loop', 0); t(os.open, 'l2/none/../x', 0); t(os.mkdir, 'l2'); t(os.mkdir, b'n' * 256); t(os.open, 'real/', os.O_CREAT | os.O_RDWR); t(os.rmdir, 'l1/..'); t(os.unlink, '.'); t(os.unlink, '')\n\
+         deep = '/'.join(['d%03d' % i for i in range(200)])\n\
+         os.makedirs('l2/' + deep); open('l1/' + deep + '/leaf', 'w').close(); here = os.getcwd(); os.chdir('l2/' + deep); os.mkdir('below'); os.rmdir('../d199/below'); os.unlink('leaf'); os.chdir(here)\n\
+         long = os.getcwd() + '/l2/' + '/'.join(['p' * 100] * 12); os.makedirs(long); open(long + '/f', 'w').close(); os.truncate(long + '/f', 5); os.utime(long + '/f')\n\
+         d = os.open('l2', os.O_RDONLY | os.O_DIRECTORY); os.mkdir('at', dir_fd=d); os.rename('at', 'at2', src_dir_fd=d, dst_dir_fd=d); os.link('up', 'hard', src_dir_fd=d, dst_dir_fd=d, follow_symlinks=False); os.symlink('any thing', 'sym', dir_fd=d); os.rmdir('at2', dir_fd=d)\n\
+         os.chown('sym', 3, 3, dir_fd=d, follow_symlinks=False); os.utime('sym', dir_fd=d, follow_symlinks=False); os.fchmod(d, 0o755)\n\
+         f = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o600); os.ftruncate(f, 7); libc = ctypes.CDLL(None, use_errno=True); libc.linkat(-100, b'/proc/self/fd/%d' % f, -100, b'l2/from-tmpfile', 0x400)\n\
+         g = os.open('l1/from-tmpfile', os.O_RDONLY); os.unlink('l2/from-tmpfile'); t(os.fchmod, g, 0o640); os.open('/proc/self/fd/%d' % g, os.O_RDONLY); os.open('/proc/self/cwd/real', os.O_RDONLY)\n\
+         open('a', 'w').close(); open('b', 'w').close(); libc.renameat2(-100, b'a', -100, b'l2/../b', 2); t(os.rename, 'a', 'real'); t(os.link, 'a', 'b'); t(os.link, 'a', '/dev/shm/x'); t(os.rename, 'a', '/proc/x')\n\
+         t(os.setxattr, 'l2/from', 'user.a', b'x'); os.setxattr('a', 'user.a', b'x'); os.removexattr('a', 'user.a'); t(os.removexattr, 'a', 'user.b'); os.mkfifo('l2/fifo'); os.mknod('l2/node'); t(os.mknod, 'a')\n\
+         os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); t(os.open, 'x', os.O_CREAT); t(os.mkdir, 'y'); os.chdir('..')\n\
+         m = os.memfd_create('mem'); os.write(m, open('/bin/true', 'rb').read()); os.lseek(m, 0, 0)\n\
+         p = os.fork()\n\
+         if p == 0: os.execve(m, ['mem'], {})\n\
+         os.waitpid(p, 0)\n\
+         os.symlink('/bin/true', 'prog'); os.spawnv(os.P_WAIT, 'l2/../prog', ['prog', 'x' * 5000]); t(os.execv, 'real', ['real']); t(os.execv, 'a', ['a'])\n\
+         END\n\
+         python3 act.py";
+    mounts_and_roots, ["unshare", "mount", "chroot", "busybox"],
+        "mkdir -p root/bin root/lib64 root/usr/lib root/dir tree/sub && echo x > tree/sub/f && ln -s /dir root/to-dir && ln -s ../../etc root/dir/out \
+         && cp /bin/busybox root/bin/busybox",
+        "unshare -m sh -ec 'mount --bind tree root/dir; cat root/dir/sub/f; echo y > root/dir/sub/g; mount -t tmpfs none tree/sub; echo z > tree/sub/new; \
+         chroot root /bin/busybox sh -c \"cd /to-dir/sub; cat f; echo w > ../h; mkdir /to-dir/sub/k; mv /dir/h ../../moved; rm /to-dir/../moved; ! cat /out\"; umount tree/sub; umount root/dir'";
     scripts_and_interpreters, ["python3", "env"],
         "printf '#!/bin/sh\\necho a\\n' > a.sh && printf '#!/usr/bin/env sh\\n./a.sh\\n' > b.sh && chmod +x a.sh b.sh && ln -s b.sh c && : > none && printf 'echo no line\\n' > d.sh && chmod +x d.sh",
         "./a.sh; ./c; ./d.sh; ! ./none; ! ./missing; exec ./b.sh";

@@ -111,7 +111,7 @@ fn of_source(source: &Source) -> Vec<String> {
             complain(line, "`unsafe` in a file that is not listed for it".into());
         }
         if source.name.starts_with("assay/src/") {
-            for word in ["println!", "print!", "eprintln!", "eprint!", "io::stdout()", "io::stderr()"] {
+            for word in ["println!", "print!", "eprintln!", "eprint!", "stdout().lock()", "stderr().lock()"] {
                 if source::has_word(code, word) && !is_in(source.name, PRINTERS) && !source.is_test(line) {
                     complain(line, format!("`{word}`: only cli::output prints"));
                 }

@@ -71,6 +71,10 @@ const PROGRAMS: &[&str] = &[
     "kill",
     "stat",
     "test",
+    "unshare",
+    "mount",
+    "umount",
+    "chroot",
 ];
 
 /// The word before the exit code, on the console.

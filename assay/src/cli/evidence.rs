@@ -8,8 +8,11 @@ use crate::cli::output::Output;
 use crate::evidence::integrity::Code;
 use crate::exit::Exit;
 
+mod diff;
+mod gate;
 mod input;
 mod lint;
+mod show;
 
 use input::{Input, InputError};
 
@@ -25,6 +28,19 @@ pub enum Command {
     /// Exits 0 when no finding is at or above `--fail-on`, 1 when one is, and 2 when the bundle could not be read or
     /// is not good.
     Lint(lint::Args),
+    /// Say what the second bundle did that the first did not, and the other way round.
+    ///
+    /// Exits 0 when nothing differs, 1 when something does, and 2 when a bundle could not be read or is not good.
+    Diff(diff::Args),
+    /// Show the contents of a bundle.
+    ///
+    /// Exits 0, or 2 when the bundle could not be read or is not good.
+    Show(show::Args),
+    /// Would the policy have allowed this run, and is it within a baseline.
+    ///
+    /// Exits 0 when it passes, 1 when it does not, and 2 when something could not be read or is not good. A bundle
+    /// that claims nothing, or is not complete, does not pass.
+    Gate(gate::Args),
 }
 
 /// How a result is told.
@@ -55,6 +71,9 @@ pub fn run(command: Command, out: &Output) -> Exit {
     match command {
         Command::Verify(args) => verify(&args, out),
         Command::Lint(args) => lint::run(&args, out),
+        Command::Diff(args) => diff::run(&args, out),
+        Command::Show(args) => show::run(&args, out),
+        Command::Gate(args) => gate::run(&args, out),
     }
 }
 
@@ -116,6 +135,7 @@ fn explain_code(name: &str, out: &Output) -> Exit {
         out.hint("`--explain all` lists them");
         return Exit::Refused;
     }
-    let text: String = codes.iter().map(|code| format!("{code}: {}\n", code.meaning())).collect();
+    let lines: Vec<String> = codes.iter().map(|code| format!("{code}: {}\n", code.meaning())).collect();
+    let text = lines.concat();
     if input::write_result(out, text.as_bytes()) { Exit::Success } else { Exit::Refused }
 }

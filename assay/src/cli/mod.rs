@@ -11,6 +11,7 @@ pub mod env;
 pub mod evidence;
 pub mod failure;
 pub mod output;
+pub mod pager;
 pub mod policy;
 pub mod profile;
 pub mod sandbox;

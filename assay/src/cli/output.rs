@@ -2,8 +2,9 @@
 //!
 //! stdout is the result; stderr is everything else, one fact a line. A closed pipe on stdout is success.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write};
 
+use crate::cli::pager::Pager;
 use crate::exit::Exit;
 
 /// How much to say on stderr.
@@ -87,6 +88,32 @@ impl Output {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             other => other,
         }
+    }
+
+    /// Lets `write` write the result to stdout, or through the pager on a terminal.
+    pub fn result_with(
+        &self,
+        pager: Pager,
+        write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        let written = if let Some(mut child) = pager.start() {
+            let mut stdin = BufWriter::new(child.stdin.take().expect("the pager was started with a pipe"));
+            let written = write(&mut stdin).and_then(|()| stdin.flush());
+            drop(stdin);
+            written.and(child.wait().map(|_| ()))
+        } else {
+            let mut stdout = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
+            write(&mut stdout).and_then(|()| stdout.flush())
+        };
+        match written {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Whether messages go to a terminal.
+    pub fn is_read_by_a_person(&self) -> bool {
+        std::io::stderr().is_terminal()
     }
 
     /// Whether to colour what goes to stdout.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -176,7 +175,7 @@ fn tell(request: &SandboxRequest, decision: &Decision, out: Output) {
             decision.reasons.iter().for_each(|reason| out.error(reason));
         }
         Verdict::Ok | Verdict::Unauthorised | Verdict::Denied => {
-            if request.progress == Progress::Auto && std::io::stderr().is_terminal() {
+            if request.progress == Progress::Auto && out.is_read_by_a_person() {
                 decision.reasons.iter().for_each(|reason| out.note(reason));
             }
         }

@@ -7,6 +7,7 @@ pub mod archive;
 pub mod bundle;
 pub mod diff;
 pub mod events;
+pub mod gate;
 pub mod identity;
 pub mod integrity;
 pub mod lint;
@@ -17,6 +18,7 @@ pub mod timestamp;
 pub mod verify;
 pub mod version;
 pub mod view;
+pub mod wire;
 
 use std::collections::BTreeMap;
 
@@ -24,9 +26,7 @@ use crate::canon::digest::Digest;
 pub use crate::enforce::status::{Component, Degradation};
 use crate::observe::loss::{Completeness, LossLedger};
 use crate::profile::effect::Effect;
-
-/// Name and version of the canonicaliser, part of every identity.
-pub const CANONICALIZER: &str = "assay-canon/1";
+pub use crate::profile::identity::{CANONICALIZER, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
 
 /// One run, told whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,65 +37,6 @@ pub struct Evidence {
     pub observed: Observed,
     /// What the record cannot vouch for.
     pub coverage: Coverage,
-}
-
-/// What makes a run the same run: equal bytes of its canonical JSON, equal run id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// The command with roots substituted and secrets redacted, in `Name` text form.
-    pub command: Vec<String>,
-    /// Sorted, without repetition.
-    pub effects: Vec<Effect>,
-    /// How the command ended.
-    pub outcome: Outcome,
-    /// What was asked of the sandbox and not kept; sorted, without repetition.
-    pub degradations: Vec<Degradation>,
-}
-
-/// How the command ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It exited.
-    ExitCode(u8),
-    /// A signal ended it; the name as in `SIGKILL`.
-    Signal(String),
-    /// `--timeout` ended it.
-    Timeout,
-}
-
-/// How often one effect was seen, and who decided when it was denied.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EffectFacts {
-    /// How many observations folded into it.
-    pub hits: u64,
-    /// `policy`, `launch` or `system` when it was denied.
-    pub denied_by: Option<&'static str>,
-    /// False when the policy does not authorise it; `None` when no policy was asked.
-    pub is_authorised: Option<bool>,
-}
-
-/// One fold of the canonicaliser, so that a reader can undo it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Fold {
-    /// The rule's name.
-    pub rule: String,
-    /// The name as the trace has it, in `Name` text form.
-    pub from: String,
-    /// The name as the identity has it.
-    pub to: String,
-}
-
-/// A process of the run, for the report's tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProcessFacts {
-    /// Its id.
-    pub pid: u32,
-    /// Its parent's id, 0 for the first.
-    pub ppid: u32,
-    /// Programs it ran, in order, in `Name` text form with redacted arguments.
-    pub programs: Vec<Vec<String>>,
-    /// The exit word of `wait(2)`, when it was seen to end.
-    pub status: Option<i32>,
 }
 
 /// What is true of this run only. Never part of the identity.

@@ -90,19 +90,13 @@ pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
 fn event_kind(kind: RecordKind, header: &Header, sections: Sections) -> Result<EventKind, DecodeError> {
     let ret = header.ret;
     Ok(match kind {
-        RecordKind::Call => EventKind::Call(Call {
-            op: Op::from_number(header.op).ok_or(DecodeError::Op)?,
-            nr: u16::try_from(header.nr).map_err(|_| DecodeError::Op)?,
-            is_compat: header.flags & flags::COMPAT != 0,
-            args: header.args,
-            ret,
-            a: sections.a,
-            b: sections.b,
-            file: sections.file,
-            socket: sections.socket,
-            address: sections.address,
-            unix_name: sections.unix_name,
-        }),
+        RecordKind::Call => EventKind::Call(call(header, sections)?),
+        RecordKind::UringSubmit => {
+            EventKind::UringSubmit { request: header.args[5], call: call(header, sections)? }
+        }
+        RecordKind::UringComplete => {
+            EventKind::UringComplete { request: header.args[5], call: call(header, sections)? }
+        }
         RecordKind::Exec => EventKind::Exec(Exec {
             ppid: header.ppid,
             old_tid: ret as u32,
@@ -115,6 +109,22 @@ fn event_kind(kind: RecordKind, header: &Header, sections: Sections) -> Result<E
         RecordKind::Fork => EventKind::Fork { pid: header.args[0] as u32, tid: ret as u32 },
         RecordKind::Exit => EventKind::Exit { status: ret as i32 },
         RecordKind::Leave => EventKind::Leave { pid: header.args[0] as u32, tid: ret as u32 },
+    })
+}
+
+fn call(header: &Header, sections: Sections) -> Result<Call, DecodeError> {
+    Ok(Call {
+        op: Op::from_number(header.op).ok_or(DecodeError::Op)?,
+        nr: u16::try_from(header.nr).map_err(|_| DecodeError::Op)?,
+        is_compat: header.flags & flags::COMPAT != 0,
+        args: header.args,
+        ret: header.ret,
+        a: sections.a,
+        b: sections.b,
+        file: sections.file,
+        socket: sections.socket,
+        address: sections.address,
+        unix_name: sections.unix_name,
     })
 }
 

@@ -29,6 +29,20 @@ pub struct Event {
 pub enum EventKind {
     /// A system call returned.
     Call(Call),
+    /// A request was handed to an `io_uring`: the call it stands for. Its result is not known yet.
+    UringSubmit {
+        /// The request's identity, until it is completed.
+        request: u64,
+        /// The call.
+        call: Call,
+    },
+    /// A request to an `io_uring` was completed.
+    UringComplete {
+        /// The request's identity.
+        request: u64,
+        /// What it came to, with what is known only now.
+        call: Call,
+    },
     /// A program started.
     Exec(Exec),
     /// A task was made.

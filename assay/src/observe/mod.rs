@@ -2,6 +2,7 @@
 
 pub mod decode;
 pub mod endpoint;
+pub mod errno;
 pub mod event;
 pub mod kernel;
 pub mod loss;
@@ -12,3 +13,4 @@ pub mod process;
 pub mod resolve;
 pub mod stream;
 pub mod trace;
+pub mod uring;

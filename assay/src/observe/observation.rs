@@ -4,6 +4,7 @@
 //! at the edges (`profile::name`, `observe::trace`).
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 
 /// An act of the run, as one line of the trace tells it.
@@ -251,7 +252,7 @@ pub enum Endpoint {
 
 /// A path as far as it is known. Absolute paths are those of the acting process's mount namespace, from its
 /// topmost mount (not its chroot), with links resolved.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathRef {
     /// The bytes: absolute when `state` is `Resolved`.
     pub bytes: Vec<u8>,
@@ -281,6 +282,12 @@ pub enum PathState {
     Cut,
     /// Could not be read from the program's memory or the kernel.
     Unreadable,
+}
+
+impl fmt::Debug for PathRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}(\"{}\")", self.state, self.bytes.escape_ascii())
+    }
 }
 
 impl PathRef {

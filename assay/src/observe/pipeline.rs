@@ -2,21 +2,34 @@
 
 use std::collections::BTreeMap;
 
+use assay_common::calls::Op;
+
 use super::decode::decode;
 use super::event::{Event, EventKind};
 use super::loss::{Kind, LossLedger};
 use super::observation::Observation;
 use super::process::ProcessTable;
 use super::resolve::{Resolved, resolve};
+use super::uring::{Joined, UringTable};
+
+/// What a stream of records is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject {
+    /// The process that starts the command: what it does before its program starts is ours, not the command's.
+    pub root_pid: u32,
+    /// Whether requests to an `io_uring` are records of their own.
+    pub sees_uring: bool,
+}
 
 /// The state between a run's first record and its last.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
-    root_pid: u32,
+    subject: Subject,
     started_at_ns: Option<u64>,
     next_seq: u64,
     records: u64,
     processes: ProcessTable,
+    uring: UringTable,
     filtered: BTreeMap<&'static str, u64>,
     ledger: LossLedger,
 }
@@ -39,43 +52,73 @@ pub struct Totals {
 }
 
 impl Pipeline {
-    /// For the run whose command is started by process `root_pid`: what that process does before its program starts
-    /// is ours, not the command's.
-    pub fn new(root_pid: u32) -> Self {
+    /// For one run.
+    pub fn new(subject: Subject) -> Self {
         Self {
-            root_pid,
+            subject,
             started_at_ns: None,
             next_seq: 0,
             records: 0,
             processes: ProcessTable::default(),
+            uring: UringTable::default(),
             filtered: BTreeMap::new(),
             ledger: LossLedger::default(),
         }
     }
 
-    /// Takes one record.
-    pub fn push(&mut self, record: &[u8]) -> Option<Observation> {
+    /// Takes one record. Nearly always it is one observation or none; a request to an `io_uring` whose place was taken
+    /// without a completion comes out with the one that took it.
+    pub fn push(&mut self, record: &[u8], mut each: impl FnMut(Observation)) {
         self.records += 1;
         let event = match decode(record) {
             Ok(event) => event,
             Err(error) => {
                 *self.ledger.undecoded.entry(error.as_str().to_owned()).or_default() += 1;
-                return None;
+                return;
             }
         };
-        let Some(started_at_ns) = self.start_time(&event) else {
-            *self.filtered.entry("before-start").or_default() += 1;
-            return None;
-        };
+        if self.start_time(&event).is_none() {
+            self.filter("before-start");
+            return;
+        }
         self.note_processes(&event);
         if event.has_overflowed {
             for kind in Kind::ALL {
                 self.ledger.admit(kind, "record-overflow", "a record was longer than the observer holds");
             }
         }
-        match resolve(&event, &self.processes) {
+        match self.uring.join(event) {
+            Joined::Event(event) => self.observe(*event).into_iter().for_each(each),
+            Joined::Waits => self.filter("io-uring-submitted"),
+            Joined::Unpaired => self.filter("io-uring-unpaired"),
+            Joined::Presumed(event) => {
+                self.admit_presumed(&event);
+                self.filter("io-uring-submitted");
+                self.observe(*event).into_iter().for_each(&mut each);
+            }
+        }
+    }
+
+    fn filter(&mut self, reason: &'static str) {
+        *self.filtered.entry(reason).or_default() += 1;
+    }
+
+    /// A request without a completion: it may have been told not to report success.
+    fn admit_presumed(&mut self, event: &Event) {
+        if let EventKind::Call(call) = &event.kind {
+            let kind = match call.op {
+                Op::Connect | Op::Bind | Op::Listen | Op::Send => Kind::Net,
+                _ => Kind::Fs,
+            };
+            self.ledger.admit(kind, "io-uring-no-completion", call.op.as_str());
+        }
+    }
+
+    fn observe(&mut self, event: Event) -> Option<Observation> {
+        let started_at_ns = self.started_at_ns.unwrap_or(event.t_ns);
+        match resolve(&event, &self.processes, self.subject.sees_uring) {
             Resolved::Nothing(reason) => {
-                *self.filtered.entry(reason).or_default() += 1;
+                self.filter(reason);
                 None
             }
             Resolved::Act { act, result, gaps } => {
@@ -101,7 +144,7 @@ impl Pipeline {
     /// When the command's program started, once it has.
     fn start_time(&mut self, event: &Event) -> Option<u64> {
         if self.started_at_ns.is_none()
-            && event.pid == self.root_pid
+            && event.pid == self.subject.root_pid
             && matches!(event.kind, EventKind::Exec(_))
         {
             self.started_at_ns = Some(event.t_ns);
@@ -113,12 +156,20 @@ impl Pipeline {
         match &event.kind {
             EventKind::Fork { pid, tid } => self.processes.fork(event.pid, *pid, *tid),
             EventKind::Exec(exec) => self.processes.exec(event.pid, exec.ppid),
-            EventKind::Call(_) | EventKind::Exit { .. } | EventKind::Leave { .. } => {}
+            EventKind::Call(_)
+            | EventKind::UringSubmit { .. }
+            | EventKind::UringComplete { .. }
+            | EventKind::Exit { .. }
+            | EventKind::Leave { .. } => {}
         }
     }
 
-    /// Ends it.
-    pub fn finish(self) -> Totals {
+    /// Ends it. Requests that were never completed come out now.
+    pub fn finish(mut self, mut each: impl FnMut(Observation)) -> Totals {
+        for event in self.uring.take_rest() {
+            self.admit_presumed(&event);
+            self.observe(event).into_iter().for_each(&mut each);
+        }
         Totals {
             records: self.records,
             observations: self.next_seq,

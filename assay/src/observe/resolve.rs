@@ -31,10 +31,12 @@ pub enum Resolved {
     Nothing(&'static str),
 }
 
-/// Resolves one event.
-pub fn resolve(event: &Event, processes: &ProcessTable) -> Resolved {
+/// Resolves one event. `sees_uring`: requests to an `io_uring` are records of their own.
+pub fn resolve(event: &Event, processes: &ProcessTable, sees_uring: bool) -> Resolved {
     match &event.kind {
-        EventKind::Call(call) => resolve_call(call, processes),
+        EventKind::Call(call) => resolve_call(call, processes, sees_uring),
+        // `uring` turns both into a call.
+        EventKind::UringSubmit { .. } | EventKind::UringComplete { .. } => Resolved::Nothing("io-uring-half"),
         EventKind::Exec(exec) => resolve_exec(exec),
         EventKind::Fork { pid, tid } => done(Act::Fork { child_pid: *pid, child_tid: *tid }, CallResult::Ok),
         EventKind::Exit { status } => done(Act::Exit { status: *status }, CallResult::Ok),
@@ -58,7 +60,7 @@ fn is_restart(ret: i64) -> bool {
     (-516..=-512).contains(&ret)
 }
 
-fn resolve_call(call: &Call, processes: &ProcessTable) -> Resolved {
+fn resolve_call(call: &Call, processes: &ProcessTable, sees_uring: bool) -> Resolved {
     // A connection that was interrupted goes on in the kernel.
     if is_restart(call.ret) && call.op != Op::Connect {
         return Resolved::Nothing("restarted");
@@ -71,6 +73,8 @@ fn resolve_call(call: &Call, processes: &ProcessTable) -> Resolved {
             Ok(act) => act,
             Err(reason) => return Resolved::Nothing(reason),
         },
+        // Its requests are told one by one.
+        Op::IoUring if sees_uring => return Resolved::Nothing("io-uring-setup"),
         Op::IoUring => blind("io-uring", b""),
         Op::PidfdGetfd => blind("pidfd-getfd", b""),
         Op::OtherProcess => {

@@ -1,12 +1,14 @@
 //! Raw records in a file: what `--keep-records` writes and replay reads. Pure over `Read` and `Write`.
 //!
-//! Eight bytes of magic, the wire version, the run's first process, then records as they came off the ring; each
+//! Eight bytes of magic, the wire version, the run's first process, what was seen, then records as they came off the ring; each
 //! states its own size.
 
 use std::io::{self, Read, Write};
 
 use assay_common::WIRE_VERSION;
 use assay_common::limits::RECORD_LEN;
+
+use super::pipeline::Subject;
 
 const MAGIC: [u8; 8] = *b"assayrec";
 
@@ -36,17 +38,18 @@ pub enum StreamError {
 }
 
 /// Begins a stream.
-pub fn write_head(to: &mut impl Write, root_pid: u32) -> io::Result<()> {
+pub fn write_head(to: &mut impl Write, subject: Subject) -> io::Result<()> {
     to.write_all(&MAGIC)?;
     to.write_all(&WIRE_VERSION.to_le_bytes())?;
-    to.write_all(&root_pid.to_le_bytes())
+    to.write_all(&subject.root_pid.to_le_bytes())?;
+    to.write_all(&u32::from(subject.sees_uring).to_le_bytes())
 }
 
 /// Reads a stream.
 #[derive(Debug)]
 pub struct RecordReader<R> {
     from: R,
-    root_pid: u32,
+    subject: Subject,
     index: u64,
     record: Vec<u8>,
 }
@@ -54,25 +57,25 @@ pub struct RecordReader<R> {
 impl<R: Read> RecordReader<R> {
     /// Reads the head.
     pub fn new(mut from: R) -> Result<Self, StreamError> {
-        let mut head = [0; 16];
+        let mut head = [0; 20];
         from.read_exact(&mut head).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => StreamError::Magic,
             _ => StreamError::Io(error),
         })?;
-        let [magic @ .., _, _, _, _, _, _, _, _] = head;
-        if magic != MAGIC {
+        if head[..8] != MAGIC {
             return Err(StreamError::Magic);
         }
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if word(8) != WIRE_VERSION {
             return Err(StreamError::Version { found: word(8) });
         }
-        Ok(Self { from, root_pid: word(12), index: 0, record: Vec::new() })
+        let subject = Subject { root_pid: word(12), sees_uring: word(16) & 1 != 0 };
+        Ok(Self { from, subject, index: 0, record: Vec::new() })
     }
 
-    /// The process that started the command.
-    pub fn root_pid(&self) -> u32 {
-        self.root_pid
+    /// What the records are about.
+    pub fn subject(&self) -> Subject {
+        self.subject
     }
 
     /// The next record, or `None` at the end.
@@ -103,11 +106,11 @@ mod tests {
     #[test]
     fn a_stream_reads_what_was_written() {
         let mut bytes = Vec::new();
-        write_head(&mut bytes, 7).unwrap();
+        write_head(&mut bytes, Subject { root_pid: 7, sees_uring: true }).unwrap();
         bytes.extend(12u32.to_le_bytes());
         bytes.extend([1; 8]);
         let mut reader = RecordReader::new(&bytes[..]).unwrap();
-        assert_eq!(reader.root_pid(), 7);
+        assert_eq!(reader.subject(), Subject { root_pid: 7, sees_uring: true });
         assert_eq!(reader.next_record().unwrap().unwrap().len(), 12);
         assert!(reader.next_record().unwrap().is_none());
         bytes.pop();
@@ -119,11 +122,11 @@ mod tests {
     fn foreign_files_are_refused() {
         assert!(matches!(RecordReader::new(&b"PK"[..]), Err(StreamError::Magic)));
         assert!(matches!(
-            RecordReader::new(&b"assayrec\xff\0\0\0\0\0\0\0"[..]),
+            RecordReader::new(&b"assayrec\xff\0\0\0\0\0\0\0\0\0\0\0"[..]),
             Err(StreamError::Version { found: 255 })
         ));
         let mut bytes = Vec::new();
-        write_head(&mut bytes, 1).unwrap();
+        write_head(&mut bytes, Subject { root_pid: 1, sees_uring: false }).unwrap();
         bytes.extend(u32::MAX.to_le_bytes());
         let mut reader = RecordReader::new(&bytes[..]).unwrap();
         assert!(matches!(reader.next_record(), Err(StreamError::Size { index: 0, .. })));

@@ -9,16 +9,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use crate::evidence::{Degradation, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
+use crate::enforce::status::Degradation;
+use crate::observe::errno::errno_name;
 use crate::observe::loss::{Gap, Kind};
 use crate::observe::observation::{
     Access, Act, CallResult, Endpoint, ExecAct, FileAct, NetAct, NetOp, Observation, PairAct, PairOp,
     PathRef, PathState,
 };
-use crate::observe::trace::errno_name;
 
 use super::acts::{ActClass, Ending, Need, class_of_net, class_of_pair, classes_of_file, ending, row};
 use super::effect::{Effect, EffectResult};
+use super::identity::{EffectFacts, Fold, Identity, Outcome, ProcessFacts};
 use super::name::Name;
 use super::paths::{MadeAs, PathId, PathTable};
 use super::processes::ProcessTable;

@@ -4,6 +4,7 @@ pub mod acts;
 pub mod canonical;
 pub mod content_address;
 pub mod effect;
+pub mod identity;
 pub mod name;
 pub mod naming;
 pub mod paths;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::rc::Rc;
 
-use crate::evidence::{EffectFacts, Fold, Identity, ProcessFacts};
 use crate::observe::loss::{Gap, Kind};
 
 use super::acts::{ActClass, EffectKind, row};
 use super::canonical::{Canonical, Canonicalizer, FileFact, NetFact, NetPlace, RunEnd};
 use super::effect::{Effect, EffectResult, ExecEffect, FsEffect, FsOp, NetEffect, Port};
+use super::identity::{EffectFacts, Fold, Identity, ProcessFacts};
 use super::name::Name;
 use super::naming::{Namer, Naming};
 use super::paths::{MadeAs, Moved, PathId};

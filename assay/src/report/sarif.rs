@@ -112,7 +112,7 @@ fn uri(name: &str) -> String {
     for byte in bytes {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                out.push(byte as char)
+                out.push(byte as char);
             }
             _ => write!(out, "%{byte:02X}").expect("writing to a String cannot fail"),
         }

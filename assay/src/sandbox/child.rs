@@ -10,10 +10,10 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use super::cgroup::Group;
-use super::helper::{self, Role};
 use super::inherited::Inherited;
 use super::launcher::GO;
 use super::outcome::ChildEnd;
+use super::reexec::{self, Role};
 use super::signals::{self, Received, SignalQueue};
 use super::spec::{Answer, LaunchSpec, Stage, Unheld};
 
@@ -56,7 +56,7 @@ pub struct Launch {
 impl Launch {
     /// Starts the launcher.
     pub fn spawn(spec: &LaunchSpec) -> Result<Self, LaunchError> {
-        let (process, stream) = helper::spawn(Role::Launcher)?;
+        let (process, stream) = reexec::spawn(Role::Launcher)?;
         let mut launch = Self { pid: process.id(), stream, is_settled: false };
         match spec.send(&mut launch.stream) {
             Ok(()) => Ok(launch),
@@ -173,7 +173,7 @@ impl Running<'_> {
         let mut deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut is_timed_out = false;
         loop {
-            if let Some(end) = self.poll()? {
+            if let Some(end) = self.poll(timeout.is_some())? {
                 return Ok(if is_timed_out { ChildEnd::TimedOut } else { end });
             }
             let over = async {
@@ -215,7 +215,7 @@ impl Running<'_> {
     }
 
     /// The command's end, if it has ended. Stops with it, if it has stopped.
-    fn poll(&self) -> io::Result<Option<ChildEnd>> {
+    fn poll(&self, has_deadline: bool) -> io::Result<Option<ChildEnd>> {
         loop {
             let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
             let Some(status) = rustix::process::waitid(WaitId::Pid(to_pid(self.pid)), options)? else {
@@ -227,7 +227,10 @@ impl Running<'_> {
             if let Some(number) = status.terminating_signal() {
                 return Ok(Some(ChildEnd::Signalled(number)));
             }
-            self.stop_with_it()?;
+            // Stopped ourselves we could not tell that its time is over. A terminal's stop is meant for us both.
+            if !has_deadline || status.stopping_signal() != Some(libc::SIGSTOP) {
+                self.stop_with_it()?;
+            }
         }
     }
 

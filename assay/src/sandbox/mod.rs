@@ -2,6 +2,7 @@
 //!
 //! Prints nothing itself; what is to be said while it lasts goes through [`Notices`].
 
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
@@ -14,7 +15,6 @@ pub mod descriptors;
 pub mod duration;
 pub mod environment;
 pub mod exec;
-pub mod helper;
 pub mod inherited;
 pub mod launcher;
 pub mod mountinfo;
@@ -22,6 +22,7 @@ pub mod namespace;
 pub mod notice;
 pub mod outcome;
 pub mod recorder;
+pub mod reexec;
 pub mod request;
 pub mod signals;
 pub mod spec;
@@ -46,6 +47,8 @@ use stage::Stage;
 
 /// Runs the command, and decides what the run comes to.
 pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
+    // First of all: whatever is open now came from our caller.
+    let passed_on = descriptors::open_above_stderr();
     let targets = Targets::prepare(request);
     for failure in targets.failures() {
         notices.warning(&failure.to_string());
@@ -56,7 +59,7 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
         ..Ending::default()
     };
     let mut recorded = Recorded::default();
-    match live(request, &targets, notices) {
+    match live(request, &passed_on, &targets, notices) {
         Ok(lived) => {
             ending.child = Some(lived.child);
             ending.failures = lived.failures;
@@ -92,8 +95,12 @@ struct Lived {
 }
 
 /// The life of a run.
-fn live(request: &SandboxRequest, targets: &Targets, notices: &dyn Notices) -> Result<Lived, NotStarted> {
-    let passed_on = descriptors::open_above_stderr();
+fn live(
+    request: &SandboxRequest,
+    passed_on: &[RawFd],
+    targets: &Targets,
+    notices: &dyn Notices,
+) -> Result<Lived, NotStarted> {
     let queue = SignalQueue::take_over()
         .map_err(|error| NotStarted::Failed(format!("take over signals: {error}")))?;
     let mut degradations = start::asked_degradations(request);
@@ -125,7 +132,7 @@ fn live(request: &SandboxRequest, targets: &Targets, notices: &dyn Notices) -> R
         request,
     )?;
     // What the command closes must not stay open here.
-    descriptors::close_inherited(&passed_on);
+    descriptors::close_inherited(passed_on);
     descriptors::let_go_of_stdio();
 
     let mut failures = Vec::new();

@@ -204,7 +204,7 @@ mod tests {
     }
 
     fn close(path: &Path) {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o0)).unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::process::{Child, ExitCode};
 use std::time::Duration;
 
 use super::cgroup::Group;
-use super::helper::{self, Role};
+use super::reexec::{self, Role};
 use super::spec::WatchSpec;
 use super::{descriptors, signals, tmpdir};
 
@@ -31,7 +31,7 @@ pub struct Watchdog {
 impl Watchdog {
     /// Starts one. It is not ready before [`wait_ready`](Self::wait_ready) returns.
     pub fn spawn(spec: &WatchSpec) -> io::Result<Self> {
-        let (process, mut stream) = helper::spawn(Role::Watchdog)?;
+        let (process, mut stream) = reexec::spawn(Role::Watchdog)?;
         spec.send(&mut stream)?;
         Ok(Self { process, stream })
     }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::sync::{Arc, Mutex};
 
 use super::links::Last::{self, Followed, Meant};
-use super::links::{Links, lexical};
+use super::links::{Links, Place, lexical};
 use super::strace::{Call, Event, Outcome, leads_to, string};
 
 /// The calls strace is asked for. `?` marks what an older strace does not know.
@@ -77,7 +77,7 @@ pub fn expected(events: &[Event], start: &[u8]) -> Result<Vec<Expected>, String>
     for event in events {
         match event {
             Event::Exit(tid) => {
-                world.cwd.remove(tid);
+                world.places.remove(tid);
             }
             Event::Call(call) => {
                 world.meet(call.tid, &parents);
@@ -118,13 +118,15 @@ fn is_fork(name: &str) -> bool {
     matches!(name, "clone" | "clone3" | "fork" | "vfork")
 }
 
-/// Threads that share a working directory share the cell.
-type Cwd = Arc<Mutex<Vec<u8>>>;
+/// Threads that share a root and a working directory share the cell.
+type Cell = Arc<Mutex<Place>>;
 
 struct World {
-    start: Vec<u8>,
-    cwd: HashMap<u32, Cwd>,
+    start: Place,
+    places: HashMap<u32, Cell>,
     links: Links,
+    /// Thread and descriptor → what it was opened on last.
+    opened: HashMap<(u32, i64), Vec<u8>>,
     /// Inode → family and type.
     sockets: HashMap<Vec<u8>, (String, String, String)>,
     /// Inode → where it was bound.
@@ -134,9 +136,10 @@ struct World {
 impl World {
     fn new(start: &[u8]) -> Self {
         Self {
-            start: start.to_vec(),
-            cwd: HashMap::new(),
+            start: Place::at(start),
+            places: HashMap::new(),
             links: Links::default(),
+            opened: HashMap::new(),
             sockets: HashMap::new(),
             bound: HashMap::new(),
         }
@@ -149,20 +152,20 @@ impl World {
             _ => return,
         };
         if let (Some(text), Some(folder), Some(link)) = (text, folder, link) {
-            self.links.made(&lexical(&folder, &link), &text);
+            self.links.made(&lexical(&Place::at(&folder), &link), &text);
         }
     }
 
     /// A thread we have not met stands where its parent stands.
     fn meet(&mut self, tid: u32, parents: &HashMap<u32, u32>) {
-        if !self.cwd.contains_key(&tid) {
-            let cwd = parents.get(&tid).and_then(|parent| self.cwd.get(parent)).map(now);
-            self.cwd.insert(tid, cell(cwd.unwrap_or_else(|| self.start.clone())));
+        if !self.places.contains_key(&tid) {
+            let place = parents.get(&tid).and_then(|parent| self.places.get(parent)).map(now);
+            self.places.insert(tid, cell(place.unwrap_or_else(|| self.start.clone())));
         }
     }
 
-    fn here(&self, tid: u32) -> Vec<u8> {
-        self.cwd.get(&tid).map_or_else(|| self.start.clone(), now)
+    fn here(&self, tid: u32) -> Place {
+        self.places.get(&tid).map_or_else(|| self.start.clone(), now)
     }
 
     /// `None` when the call is not understood; no expectation when nothing of it belongs into a trace.
@@ -217,7 +220,7 @@ impl World {
             "mount" => one(self.named(call, "mount", None, 1, Followed)),
             "umount2" => one(self.named(call, "umount", None, 0, Followed)),
             "pivot_root" => one(self.named(call, "pivot_root", None, 0, Followed)),
-            "chroot" => one(self.named(call, "chroot", None, 0, Followed)),
+            "chroot" => one(self.chroot(call)),
             "ftruncate" => one(through(call, "truncate")),
             "fchmod" => one(through(call, "chmod")),
             "fchown" => one(through(call, "chown")),
@@ -238,41 +241,43 @@ impl World {
     fn fork(&mut self, call: &Call) {
         let Outcome::Value(child, _) = call.outcome else { return };
         let shares = call.args.iter().any(|arg| arg.contains("CLONE_FS"));
-        if let Some(cwd) = self.cwd.get(&call.tid).cloned() {
+        if let Some(place) = self.places.get(&call.tid).cloned() {
             // A child that has already been seen stands where it stands, unless it shares the cell.
-            let new = if shares { cwd } else { cell(now(&cwd)) };
+            let new = if shares { place } else { cell(now(&place)) };
             if shares {
-                self.cwd.insert(child as u32, new);
+                self.places.insert(child as u32, new);
             } else {
-                self.cwd.entry(child as u32).or_insert(new);
+                self.places.entry(child as u32).or_insert(new);
             }
         }
     }
 
-    /// The folder that relative paths of this call start from.
-    fn folder(&mut self, call: &Call, at: Option<usize>) -> Vec<u8> {
-        let Some(arg) = at.and_then(|at| call.args.get(at)) else { return self.here(call.tid) };
-        let folder = leads_to(arg);
-        if let (true, Some(folder), Some(cwd)) =
-            (arg.starts_with("AT_FDCWD"), &folder, self.cwd.get(&call.tid))
-        {
+    /// Where the paths of this call start.
+    fn place(&mut self, call: &Call, at: Option<usize>) -> Place {
+        let here = self.here(call.tid);
+        let Some(arg) = at.and_then(|at| call.args.get(at)) else { return here };
+        let Some(folder) = leads_to(arg) else { return here };
+        if arg.starts_with("AT_FDCWD") {
             // strace asked the kernel: that is better than what we have kept.
-            cwd.lock().expect("one thread").clone_from(folder);
+            self.stand(call.tid, |place| place.cwd.clone_from(&folder));
         }
-        folder.unwrap_or_else(|| self.here(call.tid))
+        Place { cwd: folder, ..here }
     }
 
     /// The paths that are right for the string `at`.
     fn paths(&mut self, call: &Call, folder: Option<usize>, at: usize, last: Last) -> Vec<Vec<u8>> {
-        let from = self.folder(call, folder);
+        let from = self.place(call, folder);
         match call.args.get(at).and_then(|arg| string(arg)) {
             // `AT_EMPTY_PATH`, or the NULL of `utimensat`: the descriptor itself.
-            Some(path) if path.is_empty() && is_ok(call) => vec![from],
-            None if is_ok(call) => vec![from],
+            Some(path) if path.is_empty() && is_ok(call) => vec![from.cwd],
+            None if is_ok(call) => vec![from.cwd],
             // The kernel never saw a name.
             None => Vec::new(),
             Some(path) if path.is_empty() => Vec::new(),
-            Some(path) if is_ok(call) => vec![self.links.resolve(&from, &path, last)],
+            Some(path) if is_ok(call) => match self.through_own_descriptor(call.tid, &path) {
+                Some(path) if last == Followed => vec![path],
+                _ => vec![self.links.resolve(&from, &path, last)],
+            },
             // Nothing was reached: the string is all there is, and where it would have led is as good.
             Some(path) => vec![
                 lexical(&from, &path),
@@ -281,6 +286,16 @@ impl World {
                 self.links.resolve(&from, &path, Last::Followed),
             ],
         }
+    }
+
+    /// `/proc/self/fd/N/…`, with what the descriptor leads to in its place.
+    fn through_own_descriptor(&self, tid: u32, path: &[u8]) -> Option<Vec<u8>> {
+        let rest = path.strip_prefix(b"/proc/self/fd/").or_else(|| path.strip_prefix(b"/dev/fd/"))?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let number = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+        let mut whole = self.opened.get(&(tid, number))?.clone();
+        whole.extend(&rest[digits..]);
+        Some(whole)
     }
 
     fn named(
@@ -319,16 +334,31 @@ impl World {
         } else {
             self.named(call, "chdir", None, 0, Last::Followed)
         };
-        if let (true, Some(path), Some(cwd)) = (is_ok(call), expected.path.first(), self.cwd.get(&call.tid)) {
-            cwd.lock().expect("one thread").clone_from(path);
+        if let (true, Some(path)) = (is_ok(call), expected.path.first()) {
+            self.stand(call.tid, |place| place.cwd.clone_from(path));
         }
         expected
     }
 
+    fn chroot(&mut self, call: &Call) -> Expected {
+        let expected = self.named(call, "chroot", None, 0, Last::Followed);
+        if let (true, Some(path)) = (is_ok(call), expected.path.first()) {
+            self.stand(call.tid, |place| place.root.clone_from(path));
+        }
+        expected
+    }
+
+    fn stand(&self, tid: u32, change: impl FnOnce(&mut Place)) {
+        if let Some(cell) = self.places.get(&tid) {
+            change(&mut cell.lock().expect("one thread"));
+        }
+    }
+
     fn open(&mut self, call: &Call, folder: Option<usize>, at: usize, flags: usize) -> Expected {
         let mut path = self.paths(call, folder, at, Last::Followed);
-        if let Outcome::Value(_, Some(real)) = &call.outcome {
+        if let Outcome::Value(number, Some(real)) = &call.outcome {
             path = vec![real.clone()];
+            self.opened.insert((call.tid, *number), real.clone());
         }
         let flags = if call.name == "creat" {
             "O_WRONLY|O_TRUNC"
@@ -341,17 +371,18 @@ impl World {
 
     fn exec(&mut self, call: &Call, folder: Option<usize>, at: usize, last: Last) -> Expected {
         let path = self.paths(call, folder, at, last);
-        let interpreter = path.first().filter(|_| is_ok(call)).and_then(|path| self.interpreter(path));
+        let interpreter =
+            path.first().filter(|_| is_ok(call)).and_then(|path| self.interpreter(call.tid, path));
         Expected { path, interpreter, ..plain(call, "exec") }
     }
 
     /// What the first line of a script names, links followed.
-    fn interpreter(&self, path: &[u8]) -> Option<Vec<u8>> {
+    fn interpreter(&self, tid: u32, path: &[u8]) -> Option<Vec<u8>> {
         let mut head = [0; 256];
         let read = File::open(OsStr::from_bytes(path)).ok()?.read(&mut head).ok()?;
         let line = head[..read].strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
         let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
-        Some(self.links.resolve(&self.start, name, Last::Followed))
+        Some(self.links.resolve(&self.here(tid), name, Last::Followed))
     }
 
     fn socket(&mut self, call: &Call) -> Vec<Expected> {
@@ -455,12 +486,12 @@ fn is_ok(call: &Call) -> bool {
     matches!(call.outcome, Outcome::Value(..))
 }
 
-fn cell(path: Vec<u8>) -> Cwd {
-    Arc::new(Mutex::new(path))
+fn cell(place: Place) -> Cell {
+    Arc::new(Mutex::new(place))
 }
 
-fn now(cwd: &Cwd) -> Vec<u8> {
-    cwd.lock().expect("one thread").clone()
+fn now(cell: &Cell) -> Place {
+    cell.lock().expect("one thread").clone()
 }
 
 /// The words for these flags, apart from `create`: only the kernel knows whether the call made the file.

@@ -12,6 +12,22 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub struct Links(HashMap<Vec<u8>, Vec<u8>>);
 
+/// Where a process stands: both as seen from the root of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// What `/` means for it.
+    pub root: Vec<u8>,
+    /// Its working directory.
+    pub cwd: Vec<u8>,
+}
+
+impl Place {
+    /// A process without a root of its own.
+    pub fn at(cwd: &[u8]) -> Self {
+        Self { root: b"/".to_vec(), cwd: cwd.to_vec() }
+    }
+}
+
 /// What becomes of a link in the last component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Last {
@@ -27,16 +43,17 @@ impl Links {
         self.0.insert(link.to_vec(), text.to_vec());
     }
 
-    /// Where `path`, from the folder `from`, leads.
-    pub fn resolve(&self, from: &[u8], path: &[u8], last: Last) -> Vec<u8> {
+    /// Where `path` leads for a process that stands at `place`.
+    pub fn resolve(&self, place: &Place, path: &[u8], last: Last) -> Vec<u8> {
         let mut budget = 40;
+        let root = forward(&place.root);
         let mut todo: Vec<Vec<u8>> = components(path);
-        let mut done: Vec<Vec<u8>> = if path.starts_with(b"/") { Vec::new() } else { forward(from) };
+        let mut done = if path.starts_with(b"/") { root.clone() } else { forward(&place.cwd) };
         // A slash at the end asks for the folder, so the link before it is followed.
         let last = if path.ends_with(b"/") { Last::Followed } else { last };
         while let Some(name) = todo.pop() {
             if name == b".." {
-                done.pop();
+                up(&mut done, &root);
                 continue;
             }
             done.push(name);
@@ -50,7 +67,7 @@ impl Links {
                 budget -= 1;
                 done.pop();
                 if text.starts_with(b"/") {
-                    done.clear();
+                    done.clone_from(&root);
                 }
                 todo.extend(components(&text));
             }
@@ -70,17 +87,25 @@ impl Links {
     }
 }
 
-/// `path` from the folder `from`, with `.` and `..` folded as text.
-pub fn lexical(from: &[u8], path: &[u8]) -> Vec<u8> {
-    let mut done = if path.starts_with(b"/") { Vec::new() } else { forward(from) };
+/// `path` for a process that stands at `place`, with `.` and `..` folded as text.
+pub fn lexical(place: &Place, path: &[u8]) -> Vec<u8> {
+    let root = forward(&place.root);
+    let mut done = if path.starts_with(b"/") { root.clone() } else { forward(&place.cwd) };
     for name in forward(path) {
         if name == b".." {
-            done.pop();
+            up(&mut done, &root);
         } else {
             done.push(name);
         }
     }
     joined(&done)
+}
+
+/// One folder up, but not out of the root.
+fn up(done: &mut Vec<Vec<u8>>, root: &[Vec<u8>]) {
+    if done != root {
+        done.pop();
+    }
 }
 
 fn forward(path: &[u8]) -> Vec<Vec<u8>> {
@@ -110,8 +135,8 @@ mod tests {
 
     #[test]
     fn text_is_folded() {
-        assert_eq!(lexical(b"/a/b", b"../c/./d//e"), b"/a/c/d/e");
-        assert_eq!(lexical(b"/a", b"/x/../.."), b"/");
+        assert_eq!(lexical(&Place::at(b"/a/b"), b"../c/./d//e"), b"/a/c/d/e");
+        assert_eq!(lexical(&Place::at(b"/a"), b"/x/../.."), b"/");
     }
 
     #[test]
@@ -121,19 +146,30 @@ mod tests {
         std::fs::create_dir(real.join("d")).expect("a folder in it");
         std::os::unix::fs::symlink("d", real.join("to-d")).expect("a link");
         let from = real.as_os_str().as_bytes();
+        let place = Place::at(from);
         let at = |name: &str| [from, b"/", name.as_bytes()].concat();
         let links = Links::default();
-        assert_eq!(links.resolve(from, b"to-d/x", Last::Meant), at("d/x"));
-        assert_eq!(links.resolve(from, b"to-d", Last::Meant), at("to-d"));
-        assert_eq!(links.resolve(from, b"to-d", Last::Followed), at("d"));
-        assert_eq!(links.resolve(from, b"to-d/", Last::Meant), at("d"));
-        assert_eq!(links.resolve(from, b"to-d/../y", Last::Meant), at("y"));
+        assert_eq!(links.resolve(&place, b"to-d/x", Last::Meant), at("d/x"));
+        assert_eq!(links.resolve(&place, b"to-d", Last::Meant), at("to-d"));
+        assert_eq!(links.resolve(&place, b"to-d", Last::Followed), at("d"));
+        assert_eq!(links.resolve(&place, b"to-d/", Last::Meant), at("d"));
+        assert_eq!(links.resolve(&place, b"to-d/../y", Last::Meant), at("y"));
     }
 
     #[test]
     fn a_link_that_is_gone_is_remembered() {
         let mut links = Links::default();
         links.made(b"/not-there/l", b"/etc");
-        assert_eq!(links.resolve(b"/not-there", b"l/x", Last::Meant), b"/etc/x");
+        assert_eq!(links.resolve(&Place::at(b"/not-there"), b"l/x", Last::Meant), b"/etc/x");
+    }
+
+    #[test]
+    fn a_root_is_where_absolute_paths_begin_and_nothing_leads_out_of_it() {
+        let place = Place { root: b"/not-there/r".to_vec(), cwd: b"/not-there/r/d".to_vec() };
+        assert_eq!(lexical(&place, b"../../../x"), b"/not-there/r/x");
+        let mut links = Links::default();
+        links.made(b"/not-there/r/l", b"/etc/../..");
+        assert_eq!(links.resolve(&place, b"/l/x", Last::Meant), b"/not-there/r/x");
+        assert_eq!(links.resolve(&place, b"y", Last::Meant), b"/not-there/r/d/y");
     }
 }

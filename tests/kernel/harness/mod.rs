@@ -3,5 +3,6 @@
 pub mod compare;
 pub mod expected;
 pub mod links;
+pub mod sandbox;
 pub mod strace;
 pub mod trace;

@@ -93,7 +93,7 @@ pub fn run(args: &Args, out: &Output) -> Exit {
             report::text::lint(&mut bytes, &report, &verified, paint).expect("writing to a Vec cannot fail");
         }
         Format::Json => {
-            bytes = (write::to_string(&report::json::lint(&report, &verified)) + "\n").into_bytes()
+            bytes = (write::to_string(&report::json::lint(&report, &verified)) + "\n").into_bytes();
         }
         Format::Sarif => {
             let name = if bundle == Path::new("-") { "stdin".into() } else { bundle.to_string_lossy() };

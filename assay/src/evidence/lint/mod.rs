@@ -5,6 +5,7 @@ use crate::evidence::manifest::Manifest;
 use crate::evidence::verify::{Event, Verified};
 use crate::evidence::view::View;
 
+mod checks;
 pub mod places;
 pub mod rules;
 pub mod seen;

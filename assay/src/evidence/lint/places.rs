@@ -291,9 +291,8 @@ pub fn is_among(path: &str, patterns: &[&str]) -> bool {
 /// Whether a pattern holds for `path`.
 pub fn matches(pattern: &str, path: &str) -> bool {
     if let Some(beneath) = pattern.strip_prefix("~/") {
-        let home =
-            [Some(path.strip_prefix("${HOME}/")), Some(path.strip_prefix("/root/")), home_of_somebody(path)];
-        return home.into_iter().flatten().flatten().any(|rest| anchored(beneath, rest));
+        let home = [path.strip_prefix("${HOME}/"), path.strip_prefix("/root/"), home_of_somebody(path)];
+        return home.into_iter().flatten().any(|rest| anchored(beneath, rest));
     }
     if pattern.starts_with(['/', '@', '$']) {
         return anchored(pattern, path);
@@ -302,8 +301,8 @@ pub fn matches(pattern: &str, path: &str) -> bool {
     starts.into_iter().any(|start| anchored(pattern, &path[start..]))
 }
 
-fn home_of_somebody(path: &str) -> Option<Option<&str>> {
-    Some(path.strip_prefix("/home/")?.split_once('/').map(|(_, rest)| rest))
+fn home_of_somebody(path: &str) -> Option<&str> {
+    path.strip_prefix("/home/")?.split_once('/').map(|(_, rest)| rest)
 }
 
 /// Component by component from the start.

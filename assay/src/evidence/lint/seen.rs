@@ -59,7 +59,7 @@ impl Seen {
         self.not_canonical += u64::from(!view.event.is_canonical);
         if let Some(count) = self.counts.get_mut(kind) {
             *count += 1;
-        } else if self.counts.len() < 64 {
+        } else if self.counts.len() < 64 || kind::ALL.contains(&kind) {
             // Types are for the sender to choose: a bundle of a million of them must not fill memory.
             self.counts.insert(kind.to_owned(), 1);
         }
@@ -159,6 +159,22 @@ impl Seen {
             list("net")
         );
         Some(identity::run_id(&Digest::of(text.as_bytes())))
+    }
+
+    /// Where the summary counts other events than there were.
+    pub fn count_problems(&self) -> Vec<String> {
+        let data = self.summary.as_ref().and_then(|summary| summary.get("data")).and_then(Value::as_object);
+        let Some(counts) = data.and_then(|data| data.get("counts")).and_then(Value::as_object) else {
+            return Vec::new();
+        };
+        [("fs", kind::FS), ("exec", kind::EXEC), ("net", kind::NET), ("degradations", kind::DEGRADED)]
+            .into_iter()
+            .filter_map(|(key, kind)| {
+                let said = counts.get(key).and_then(Value::as_count)?;
+                let there = self.count(kind);
+                (said != there).then(|| format!("{said} {key} were counted, {there} are there"))
+            })
+            .collect()
     }
 
     /// How many events of a type there were.

@@ -38,7 +38,8 @@ impl LateLook {
     /// Adds to a record what a look finds. Most records need none and are left alone.
     pub fn annotate(&self, record: &mut Vec<u8>) {
         let Ok((header, sections)) = Header::read_from_prefix(record) else { return };
-        if header.kind != RecordKind::Call as u16 && header.kind != RecordKind::Exec as u16 {
+        let kinds = [RecordKind::Call as u16, RecordKind::Exec as u16, RecordKind::UringSubmit as u16];
+        if !kinds.contains(&header.kind) {
             return;
         }
         for unfinished in unfinished(&header, sections) {
@@ -57,9 +58,12 @@ impl LateLook {
         whole.push(b'/');
         whole.extend_from_slice(&path.rest);
         let whole = self.without_proc_links(header, &whole);
-        if !path.is_name {
-            return self.resolve(&whole);
+        if !path.is_name
+            && let Some(found) = self.resolve(&whole)
+        {
+            return Some(found);
         }
+        // The name itself, or one that is gone again, or not made yet: the directory is what can be looked up.
         let trimmed = whole.iter().rposition(|&byte| byte != b'/').map_or(&whole[..0], |end| &whole[..=end]);
         let slash = trimmed.iter().rposition(|&byte| byte == b'/')?;
         let mut found = self.resolve(&trimmed[..=slash])?;

@@ -66,6 +66,11 @@ impl Observer {
         })
     }
 
+    /// Whether requests to an `io_uring` are seen.
+    pub fn sees_uring(&self) -> bool {
+        self.programs.sees_uring()
+    }
+
     /// Records delivered and lost, by hook.
     pub fn counters(&self) -> Result<Counters, ProgramsError> {
         self.programs.counters()

@@ -11,6 +11,26 @@ pub struct Plan {
     pub missing: Vec<String>,
 }
 
+/// Structs of `io_uring` whose absence leaves it unseen. The address of a message is read from others where it can.
+const URING_STRUCTS: [&str; 9] = [
+    "filename",
+    "io_kiocb",
+    "io_cqe",
+    "io_open",
+    "io_unlink",
+    "io_rename",
+    "io_mkdir",
+    "io_link",
+    "io_connect",
+];
+
+impl Plan {
+    /// Whether requests to an `io_uring` can be read here.
+    pub fn can_read_uring(&self) -> bool {
+        !self.missing.iter().any(|field| URING_STRUCTS.iter().any(|of| field.split('.').next() == Some(of)))
+    }
+}
+
 /// This kernel lacks a field that no program works without.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("find `{0}` in the kernel's BTF: this kernel is not one the observer knows")]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use assay_common::calls::Op;
-use assay_common::loss::{COUNTERS, EXEC, EXIT, FORK, LEAVE};
+use assay_common::loss::{COUNTERS, EXEC, EXIT, FORK, LEAVE, URING};
 use assay_common::names::{self, PROGRAMS, Place};
 use assay_common::offsets::Settings;
 use aya::maps::{HashMap, MapData, PerCpuArray, ProgramArray, RingBuf};
@@ -81,6 +81,7 @@ pub struct InheritedFile {
 pub struct Programs {
     ebpf: Ebpf,
     plan: Plan,
+    sees_uring: bool,
 }
 
 impl std::fmt::Debug for Programs {
@@ -109,7 +110,8 @@ impl Programs {
             .load(object())
             .map_err(|error| ProgramsError::Load(Box::new(error)))?;
         attach(&mut ebpf)?;
-        let mut programs = Self { ebpf, plan };
+        let sees_uring = plan.can_read_uring() && attach_uring(&mut ebpf)?;
+        let mut programs = Self { ebpf, plan, sees_uring };
         programs.watch_inherited(inherited)?;
         Ok(programs)
     }
@@ -117,6 +119,11 @@ impl Programs {
     /// Fields this kernel does not have and some records need.
     pub fn missing_fields(&self) -> &[String] {
         &self.plan.missing
+    }
+
+    /// Whether requests to an `io_uring` are seen.
+    pub fn sees_uring(&self) -> bool {
+        self.sees_uring
     }
 
     /// Begins to record what happens in this group and below it.
@@ -177,7 +184,9 @@ pub struct Counters {
 
 fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
     for program in PROGRAMS {
-        load_one(ebpf, program.name)?;
+        if !matches!(program.place, Place::Uring(..)) {
+            load_one(ebpf, program.name)?;
+        }
     }
     let mut tails = Vec::new();
     for program in PROGRAMS {
@@ -200,6 +209,19 @@ fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
         }
     }
     Ok(())
+}
+
+/// Attaches the programs for `io_uring` where this kernel has its tracepoints.
+fn attach_uring(ebpf: &mut Ebpf) -> Result<bool, ProgramsError> {
+    for program in PROGRAMS {
+        let Place::Uring(newer, older) = program.place else { continue };
+        load_one(ebpf, program.name)?;
+        let raw = raw(ebpf, program.name)?;
+        if raw.attach(newer).is_err() && raw.attach(older).is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn load_one(ebpf: &mut Ebpf, name: &'static str) -> Result<(), ProgramsError> {
@@ -228,6 +250,7 @@ fn bad_map(map: &'static str, reason: impl ToString) -> ProgramsError {
 /// The hook a counter belongs to.
 fn hook_name(index: u32) -> Option<&'static str> {
     match index {
+        URING => Some("io_uring"),
         EXEC => Some("exec_start"),
         FORK => Some("fork"),
         EXIT => Some("exit"),

@@ -1,0 +1,246 @@
+//! Requests to an io_uring: acts that are no system calls.
+//!
+//! What is asked for is read when the request is submitted, while its names are held; what came of it when it is
+//! completed. Userspace joins the two by the request's identity. A record carries the number and the arguments of the
+//! system call that the request stands for, so that nobody downstream needs to know the difference.
+
+use assay_common::calls::Op;
+use assay_common::kind::{RecordKind, SectionTag};
+use assay_common::limits::SOCKADDR_LEN;
+use assay_common::loss;
+use assay_common::names::tail;
+use aya_ebpf::macros::raw_tracepoint;
+use aya_ebpf::programs::RawTracePointContext;
+
+use crate::chain::{put_chain, put_facts};
+use crate::emit::scratch;
+use crate::kernel::{off, place_of, read};
+use crate::maps::{Scratch, TAILS, mode};
+use crate::network::{put_socket_file, put_unix_path};
+use crate::scope;
+use crate::start::{AT_FDCWD, Text, Which, prepare, set_job};
+
+/// `IORING_OP_*`: fixed numbers of the user interface.
+mod opcode {
+    pub const SENDMSG: u8 = 9;
+    pub const CONNECT: u8 = 16;
+    pub const OPENAT: u8 = 18;
+    pub const SEND: u8 = 26;
+    pub const OPENAT2: u8 = 28;
+    pub const RENAMEAT: u8 = 35;
+    pub const UNLINKAT: u8 = 36;
+    pub const MKDIRAT: u8 = 37;
+    pub const SYMLINKAT: u8 = 38;
+    pub const LINKAT: u8 = 39;
+    pub const FSETXATTR: u8 = 41;
+    pub const SETXATTR: u8 = 42;
+    pub const SEND_ZC: u8 = 47;
+    pub const SENDMSG_ZC: u8 = 48;
+    pub const FTRUNCATE: u8 = 55;
+    pub const BIND: u8 = 56;
+    pub const LISTEN: u8 = 57;
+}
+
+/// Numbers of the calls that requests stand for.
+mod native {
+    pub const CONNECT: u32 = 42;
+    pub const SENDTO: u32 = 44;
+    pub const BIND: u32 = 49;
+    pub const LISTEN: u32 = 50;
+    pub const FTRUNCATE: u32 = 77;
+    pub const SETXATTR: u32 = 188;
+    pub const FSETXATTR: u32 = 190;
+    pub const MKDIRAT: u32 = 258;
+    pub const UNLINKAT: u32 = 263;
+    pub const LINKAT: u32 = 265;
+    pub const SYMLINKAT: u32 = 266;
+    pub const RENAMEAT2: u32 = 316;
+    pub const OPENAT2: u32 = 437;
+}
+
+const AT_SYMLINK_FOLLOW: u32 = 0x400;
+
+/// The operation and call a request stands for, or none that is observed.
+#[inline(always)]
+fn meaning(opcode: u8) -> Option<(Op, u32)> {
+    Some(match opcode {
+        opcode::OPENAT | opcode::OPENAT2 => (Op::Open, native::OPENAT2),
+        opcode::UNLINKAT => (Op::Unlink, native::UNLINKAT),
+        opcode::RENAMEAT => (Op::Rename, native::RENAMEAT2),
+        opcode::MKDIRAT => (Op::Mkdir, native::MKDIRAT),
+        opcode::SYMLINKAT => (Op::Symlink, native::SYMLINKAT),
+        opcode::LINKAT => (Op::Link, native::LINKAT),
+        opcode::SETXATTR => (Op::Setxattr, native::SETXATTR),
+        opcode::FSETXATTR => (Op::Setxattr, native::FSETXATTR),
+        opcode::FTRUNCATE => (Op::Truncate, native::FTRUNCATE),
+        opcode::CONNECT => (Op::Connect, native::CONNECT),
+        opcode::BIND => (Op::Bind, native::BIND),
+        opcode::LISTEN => (Op::Listen, native::LISTEN),
+        opcode::SEND | opcode::SENDMSG | opcode::SEND_ZC | opcode::SENDMSG_ZC => (Op::Send, native::SENDTO),
+        _ => return None,
+    })
+}
+
+/// `io_uring_submit_req(req)`, or `io_uring_submit_sqe(req, …)` before 6.3: prepared, not yet begun.
+#[raw_tracepoint]
+pub fn uring_submit(ctx: RawTracePointContext) -> i32 {
+    let Some(member) = scope::current() else { return 0 };
+    let req: u64 = ctx.arg(0);
+    let opcode: u8 = read(req + off!(req_opcode));
+    let Some((op, nr)) = meaning(opcode) else { return 0 };
+    let Some(scratch) = scratch() else { return 0 };
+    let header = scratch.begin(RecordKind::UringSubmit, op as u16, op as u32, member);
+    header.nr = nr;
+    header.args[5] = req;
+    if opcode == opcode::CONNECT || op == Op::Send || op == Op::Bind {
+        if !put_address(scratch, req, op) {
+            return 0;
+        }
+    } else {
+        put_names(scratch, req, opcode);
+    }
+    // SAFETY: nothing here needs dropping; an empty slot ends the program, and `plan` refuses to run with one.
+    unsafe { TAILS.tail_call(&ctx, tail::WALK) };
+    0
+}
+
+/// The text of a `struct filename *` member.
+#[inline(always)]
+fn name_at(req: u64, field: u64) -> Text {
+    let filename: u64 = read(req + field);
+    Text::Kernel(read(filename + off!(filename_name)))
+}
+
+/// Reads the names a request holds. A name is not cached before the request is begun: it is resolved as far as it is.
+#[inline(always)]
+fn put_names(scratch: &mut Scratch, req: u64, opcode: u8) {
+    if opcode == opcode::OPENAT || opcode == opcode::OPENAT2 {
+        let header = scratch.header();
+        header.args[2] = read(req + off!(open_how));
+        header.args[3] = u64::from(read::<u32>(req + off!(open_slot)));
+        prepare(
+            scratch,
+            Which::A,
+            name_at(req, off!(open_filename)),
+            read(req + off!(open_dfd)),
+            mode::FOLLOW,
+        );
+    } else if opcode == opcode::UNLINKAT {
+        scratch.header().args[2] = u64::from(read::<u32>(req + off!(unlink_flags)));
+        prepare(
+            scratch,
+            Which::A,
+            name_at(req, off!(unlink_filename)),
+            read(req + off!(unlink_dfd)),
+            mode::NAME,
+        );
+    } else if opcode == opcode::MKDIRAT {
+        prepare(
+            scratch,
+            Which::A,
+            name_at(req, off!(mkdir_filename)),
+            read(req + off!(mkdir_dfd)),
+            mode::NAME,
+        );
+    } else if opcode == opcode::RENAMEAT {
+        scratch.header().args[4] = u64::from(read::<u32>(req + off!(rename_flags)));
+        prepare(
+            scratch,
+            Which::A,
+            name_at(req, off!(rename_oldpath)),
+            read(req + off!(rename_old_dfd)),
+            mode::NAME,
+        );
+        prepare(
+            scratch,
+            Which::B,
+            name_at(req, off!(rename_newpath)),
+            read(req + off!(rename_new_dfd)),
+            mode::NAME,
+        );
+    } else if opcode == opcode::LINKAT {
+        let flags: u32 = read(req + off!(link_flags));
+        let wanted = if flags & AT_SYMLINK_FOLLOW == 0 { mode::LINK } else { mode::FOLLOW };
+        prepare(scratch, Which::A, name_at(req, off!(link_oldpath)), read(req + off!(link_old_dfd)), wanted);
+        prepare(
+            scratch,
+            Which::B,
+            name_at(req, off!(link_newpath)),
+            read(req + off!(link_new_dfd)),
+            mode::NAME,
+        );
+    } else if opcode == opcode::SYMLINKAT {
+        prepare(
+            scratch,
+            Which::A,
+            name_at(req, off!(link_newpath)),
+            read(req + off!(link_new_dfd)),
+            mode::NAME,
+        );
+        if let Text::Kernel(text) = name_at(req, off!(link_oldpath)) {
+            scratch.put_kernel_string(SectionTag::RequestedB, text);
+        }
+    } else if opcode == opcode::SETXATTR {
+        prepare(scratch, Which::A, name_at(req, off!(xattr_filename)), AT_FDCWD, mode::FOLLOW);
+    }
+}
+
+/// Reads the address of a request on a socket. False when it sends to where the socket is connected anyway.
+#[inline(always)]
+fn put_address(scratch: &mut Scratch, req: u64, op: Op) -> bool {
+    if op == Op::Connect {
+        let address: u64 = read(req + off!(connect_addr));
+        let len: u32 = read(req + off!(connect_addr_len));
+        scratch.put_user_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, address, u64::from(len));
+        let family = crate::kernel::read_user::<u16>(address).unwrap_or(0);
+        if family == 1 && len > 2 && len <= SOCKADDR_LEN as u32 && put_unix_path(scratch, address, len) {
+            set_job(scratch, Which::A, AT_FDCWD, mode::FOLLOW);
+        }
+        return true;
+    }
+    let held: u64 = read(req + off!(req_async_data));
+    let len: u32 = if op == Op::Bind {
+        read(req + off!(bind_addr_len))
+    } else {
+        read(held + off!(async_msg) + off!(msg_namelen))
+    };
+    if held == 0 || len == 0 {
+        return op == Op::Bind;
+    }
+    scratch.put_kernel_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, held + off!(async_addr), u64::from(len));
+    true
+}
+
+/// `io_uring_complete(ctx, req, …)`: the result is in the request on every kernel.
+#[raw_tracepoint]
+pub fn uring_complete(ctx: RawTracePointContext) -> i32 {
+    let Some(member) = scope::current() else { return 0 };
+    let req: u64 = ctx.arg(1);
+    if req == 0 {
+        return 0;
+    }
+    let opcode: u8 = read(req + off!(req_opcode));
+    let Some((op, nr)) = meaning(opcode) else { return 0 };
+    let Some(scratch) = scratch() else { return 0 };
+    let res: i32 = read(req + off!(req_cqe) + off!(cqe_res));
+    let header = scratch.begin(RecordKind::UringComplete, op as u16, loss::URING, member);
+    header.nr = nr;
+    header.ret = i64::from(res);
+    header.args[5] = req;
+    // A request's file is its first member.
+    let mut file: u64 = read(req);
+    if op == Op::Open {
+        let slot: u32 = read(req + off!(open_slot));
+        file = if res >= 0 && slot == 0 { crate::kernel::file_of(res) } else { 0 };
+    }
+    let is_socket = op == Op::Connect || op == Op::Send || op == Op::Bind || op == Op::Listen;
+    if is_socket {
+        put_socket_file(scratch, file);
+    } else if file != 0 && (op == Op::Open || opcode == opcode::FTRUNCATE || opcode == opcode::FSETXATTR) {
+        let (dentry, mnt) = place_of(file);
+        put_chain(scratch, SectionTag::ChainA, 0, dentry, mnt);
+        put_facts(scratch, file);
+    }
+    scratch.submit();
+    0
+}

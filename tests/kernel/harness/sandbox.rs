@@ -1,0 +1,95 @@
+//! Starts `assay sandbox` and looks at what it leaves on the host.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program under test.
+pub const ASSAY: &str = env!("CARGO_BIN_EXE_assay");
+
+/// `assay --quiet sandbox` with these options and this command, apart from our environment's own peculiarities.
+pub fn sandbox(options: &[&str], command: &[&str]) -> Command {
+    let mut assay = Command::new(ASSAY);
+    assay.args(["--quiet", "sandbox"]).args(options).arg("--").args(command);
+    assay.env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
+    assay
+}
+
+/// Runs it to its end.
+pub fn run(options: &[&str], command: &[&str]) -> Output {
+    sandbox(options, command).output().expect("assay runs")
+}
+
+/// What it printed, when it ended well.
+pub fn stdout_of(options: &[&str], command: &[&str]) -> String {
+    text(&successful(run(options, command)).stdout)
+}
+
+/// The output, if it ended with 0.
+pub fn successful(output: Output) -> Output {
+    assert!(output.status.success(), "{}: {}{}", output.status, text(&output.stdout), text(&output.stderr));
+    output
+}
+
+/// Bytes as text.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Waits until something is so.
+pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not within 20 s");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether process `pid` runs; one that is dead and not waited for does not.
+pub fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The directories of runs' groups that process `maker` made.
+pub fn groups_of(maker: u32) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for root in cgroup_roots() {
+        find(&root, &format!("-{maker}-"), &mut found);
+    }
+    found
+}
+
+fn find(directory: &Path, part: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if name.starts_with("assay-") && name.contains(part) {
+                found.push(entry.path());
+            } else {
+                find(&entry.path(), part, found);
+            }
+        }
+    }
+}
+
+/// Where control groups of version 2 are mounted.
+pub fn cgroup_roots() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    mounts
+        .lines()
+        .filter(|line| line.contains(" - cgroup2 "))
+        .filter_map(|line| line.split(' ').nth(4).map(PathBuf::from))
+        .collect()
+}
+
+/// Processes whose parent is `parent`.
+pub fn children_of(parent: u32) -> Vec<u32> {
+    let read = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parent_of = |pid: u32| read(pid).rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok();
+    let pids = fs::read_dir("/proc").expect("proc").flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| parent_of(*pid) == Some(parent))
+        .collect()
+}

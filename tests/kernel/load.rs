@@ -1,0 +1,18 @@
+//! The kernel half loads on this kernel, with every field it needs.
+
+use std::time::Instant;
+
+use assay::observe::kernel::programs::Programs;
+
+use crate::needs::{Need, are_met};
+
+#[test]
+fn every_program_passes_the_verifier_and_no_field_is_missing() {
+    if !are_met("load::every_program_passes_the_verifier", &[Need::Root, Need::Btf]) {
+        return;
+    }
+    let begin = Instant::now();
+    let programs = Programs::load(1, &[]).unwrap_or_else(|error| panic!("{error}: {error:?}"));
+    println!("loaded and attached in {} ms", begin.elapsed().as_millis());
+    assert_eq!(programs.missing_fields(), &[] as &[String]);
+}

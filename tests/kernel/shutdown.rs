@@ -1,0 +1,162 @@
+//! However we end, the command ends with us and nothing is left.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::sandbox::{children_of, groups_of, is_running, run, sandbox, successful, wait_until};
+use crate::needs::{Need, are_met};
+
+const NEEDS: [Need; 2] = [Need::Root, Need::CgroupV2];
+
+fn kill(pid: u32) {
+    // One that is gone already is what we wanted.
+    kill_process(Pid::from_raw(pid as i32).expect("an id"), Signal::KILL).ok();
+}
+
+/// A run with descendants that would outlive it, in a temporary directory of its own.
+struct Victim {
+    base: tempfile::TempDir,
+    child: Child,
+}
+
+impl Victim {
+    fn start() -> Self {
+        let base = tempfile::tempdir().expect("a folder");
+        let script = "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 0.01; done' & echo $$ > ran; while :; do sleep 0.01; done";
+        let mut command =
+            sandbox(&["--workdir", base.path().to_str().expect("a plain name")], &["sh", "-c", script]);
+        fs::create_dir(base.path().join("tmp")).expect("a folder");
+        command.env("TMPDIR", base.path().join("tmp")).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child: command.spawn().expect("assay"), base }
+    }
+
+    fn private(&self) -> Vec<PathBuf> {
+        fs::read_dir(self.base.path().join("tmp"))
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path())
+            .collect()
+    }
+
+    fn ran(&self) -> bool {
+        fs::read_to_string(self.base.path().join("ran")).is_ok_and(|text| text.ends_with('\n'))
+    }
+
+    /// The processes of the run: those whose working directory is ours.
+    fn processes(&self) -> Vec<u32> {
+        let is_ours = |pid: &u32| {
+            fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == self.base.path())
+                && is_running(*pid)
+        };
+        let pids = fs::read_dir("/proc").expect("proc").flatten();
+        pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+    }
+}
+
+/// Kills us after each delay; then nothing may be left but what the next run removes.
+#[test]
+fn killed_at_any_moment_nothing_is_left() {
+    if !are_met("shutdown::killed_at_any_moment_nothing_is_left", &NEEDS) {
+        return;
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let mut ran = 0;
+    for delay in [0, 300, 600, 900, 1200, 1600, 2000, 3000, 5000, 8000, 20_000, 60_000] {
+        let mut victim = Victim::start();
+        let maker = victim.child.id();
+        let deadline = Instant::now() + Duration::from_micros(delay);
+        while Instant::now() < deadline {
+            std::hint::spin_loop();
+        }
+        let helpers = children_of(maker);
+        kill(maker);
+        victim.child.wait().expect("it is ours");
+        ran += u32::from(victim.ran());
+        wait_until("every process of the run ends", || victim.processes().is_empty());
+        wait_until("our own processes end", || helpers.iter().all(|pid| !is_running(*pid)));
+        wait_until("the private directory goes", || victim.private().is_empty());
+        // A group that was made before there was a watchdog is the next run's to remove.
+        successful(run(&[], &["true"]));
+        wait_until("the group goes", || groups_of(maker).is_empty());
+    }
+    assert!(ran >= 1, "no delay was long enough for the command to run");
+    assert_eq!(fs::read_to_string("/proc/self/mountinfo").expect("mountinfo"), mounts);
+}
+
+#[test]
+fn killed_in_the_middle_of_a_run_the_watchdog_alone_clears_everything() {
+    if !are_met("shutdown::killed_in_the_middle_of_a_run_the_watchdog_alone_clears_everything", &NEEDS) {
+        return;
+    }
+    let mut victim = Victim::start();
+    wait_until("the command runs", || victim.ran());
+    let maker = victim.child.id();
+    assert_eq!(groups_of(maker).len(), 1);
+    assert!(victim.processes().len() >= 2);
+    kill(maker);
+    victim.child.wait().expect("it is ours");
+    wait_until("all goes", || {
+        victim.processes().is_empty() && groups_of(maker).is_empty() && victim.private().is_empty()
+    });
+}
+
+/// A root command can kill us; then it does not live to profit from it.
+#[test]
+fn a_command_that_kills_us_dies() {
+    if !are_met("shutdown::a_command_that_kills_us_dies", &NEEDS) {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    let proof = base.path().join("proof");
+    let script = format!("kill -9 $PPID; sleep 3; echo alive > {}", proof.display());
+    let mut child =
+        sandbox(&["--dry-run", "--allow-unobserved"], &["sh", "-c", &script]).spawn().expect("assay");
+    let maker = child.id();
+    child.wait().expect("it is ours");
+    wait_until("the group goes", || groups_of(maker).is_empty());
+    assert!(!proof.exists());
+}
+
+#[test]
+fn a_run_whose_watchdog_was_killed_still_ends_clean() {
+    if !are_met("shutdown::a_run_whose_watchdog_was_killed_still_ends_clean", &NEEDS) {
+        return;
+    }
+    let mut victim = Victim::start();
+    wait_until("the command runs", || victim.ran());
+    let maker = victim.child.id();
+    let is_watchdog = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "assay-watchdog")
+    };
+    let watchdog = children_of(maker).into_iter().find(is_watchdog).expect("a watchdog");
+    kill(watchdog);
+    let command = *victim.processes().iter().min().expect("the command");
+    kill(command);
+    let mut others = victim.processes();
+    others.retain(|pid| *pid != command);
+    others.into_iter().for_each(kill);
+    assert_eq!(victim.child.wait().expect("assay").code(), Some(137));
+    assert!(groups_of(maker).is_empty() && victim.private().is_empty());
+}
+
+#[test]
+fn terminated_while_descendants_are_waited_for_we_end_at_once() {
+    if !are_met("shutdown::terminated_while_descendants_are_waited_for_we_end_at_once", &NEEDS) {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    let script = "setsid sleep 60 & touch ran";
+    let mut child =
+        sandbox(&["--workdir", base.path().to_str().expect("a plain name")], &["sh", "-c", script])
+            .spawn()
+            .expect("assay");
+    wait_until("the command runs", || base.path().join("ran").exists());
+    let started = Instant::now();
+    wait_until("it has ended", || children_of(child.id()).len() <= 1);
+    kill_process(Pid::from_raw(child.id() as i32).expect("an id"), Signal::TERM).expect("a signal");
+    assert_eq!(child.wait().expect("assay").code(), Some(0));
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+}
