@@ -50,9 +50,6 @@ pub const WALK_MOUNTS: u32 = 4096;
 /// but open files.
 pub const RING_BYTES: u32 = 32 * 1024 * 1024;
 
-/// The reader is woken when this much waits; otherwise it looks by itself every few milliseconds.
-pub const RING_WAKE_BYTES: u64 = 512 * 1024;
-
 /// Processors: one record under construction on each.
 pub const MAX_CPUS: u32 = 1024;
 

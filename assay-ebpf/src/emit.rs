@@ -1,9 +1,9 @@
 //! Begins a record, adds sections, sends it: the only writer of the ring, and it counts every failure.
 
 use assay_common::kind::{RecordKind, SectionTag, read_state};
-use assay_common::limits::{COMM_LEN, RECORD_LEN, RECORD_SLACK, RING_WAKE_BYTES, STRING_LEN};
+use assay_common::limits::{COMM_LEN, RECORD_LEN, RECORD_SLACK, STRING_LEN};
 use assay_common::record::{Header, Section, flags};
-use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{
     bpf_get_current_comm, bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_probe_read_kernel,
@@ -169,9 +169,8 @@ impl Scratch {
             return;
         }
         self.header().size = len as u32;
-        let waiting = RING.query(u64::from(BPF_RB_AVAIL_DATA));
-        let wake = if waiting > RING_WAKE_BYTES { BPF_RB_FORCE_WAKEUP } else { BPF_RB_NO_WAKEUP };
-        let sent = RING.output::<[u8]>(&self.record[..len], u64::from(wake));
+        // The reader looks by itself every few milliseconds.
+        let sent = RING.output::<[u8]>(&self.record[..len], u64::from(BPF_RB_NO_WAKEUP));
         count(if sent.is_ok() { &SEEN } else { &LOST }, self.counter);
     }
 }

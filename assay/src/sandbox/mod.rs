@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 pub mod artifact;
+pub mod assemble;
 pub mod capabilities;
 pub mod cgroup;
 pub mod child;
@@ -15,12 +16,14 @@ pub mod descriptors;
 pub mod duration;
 pub mod environment;
 pub mod exec;
+pub mod host_facts;
 pub mod inherited;
 pub mod launcher;
 pub mod mountinfo;
 pub mod namespace;
 pub mod notice;
 pub mod outcome;
+pub mod program_digest;
 pub mod recorder;
 pub mod reexec;
 pub mod request;
@@ -29,9 +32,11 @@ pub mod spec;
 pub mod stage;
 pub mod start;
 pub mod status;
+pub mod streamed;
 pub mod tmpdir;
 pub mod user;
 pub mod watchdog;
+pub mod writing;
 
 use crate::evidence::Component;
 
@@ -40,7 +45,7 @@ use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
 use notice::Notices;
 use outcome::{ChildEnd, Decision, Ending, NotStarted};
-use recorder::{Ended, Recorded, Recorder, Targets};
+use recorder::{Ended, Places, Recorded, Recorder, Targets};
 use request::{Mode, SandboxRequest, Timeout, Workdir};
 use signals::SignalQueue;
 use stage::Stage;
@@ -113,6 +118,17 @@ fn live(
     let tmpdir = stage.tmpdir().map(PathBuf::from);
     let environment = start::make_environment(request, tmpdir.as_deref());
 
+    let places = Places {
+        workdir: match &request.workdir {
+            Workdir::At(path) => std::fs::canonicalize(path).ok(),
+            Workdir::Inherited => std::env::current_dir().ok(),
+        },
+        home: environment.value(b"HOME").map(PathBuf::from),
+        tmpdir: tmpdir.clone(),
+        caller_tmpdir: start::caller_tmpdir(),
+        runtime_dir: environment.value(b"XDG_RUNTIME_DIR").map(PathBuf::from),
+    };
+
     // The launcher prepares itself while the observer is armed, and then waits for the word.
     let spec = start::launch_spec(request, &environment, group.as_ref(), None);
     let launch = Launch::spawn(&spec);
@@ -124,7 +140,7 @@ fn live(
             degradations.extend(unheld.into_iter().map(start::to_degradation));
             stage.wait_ready().map_err(|why| LaunchError::Elsewhere(why.text().to_owned()))?;
             if let Some(recorder) = &mut recorder {
-                recorder.expect_start_of(launch.pid());
+                recorder.expect_start_of(launch.pid(), request, &places);
             }
             start::deliver_early(&launch, &queue);
             launch.go()
@@ -151,14 +167,8 @@ fn live(
         child,
         descendants: fate,
         degradations,
-        home: environment.value(b"HOME").map(PathBuf::from),
         env_removed: environment.removed,
-        tmpdir,
-        caller_tmpdir: start::caller_tmpdir(),
-        workdir: match &request.workdir {
-            Workdir::At(path) => std::fs::canonicalize(path).ok(),
-            Workdir::Inherited => std::env::current_dir().ok(),
-        },
+        places,
         started_at: started_at.0,
         duration,
     };

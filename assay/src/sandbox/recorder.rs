@@ -1,6 +1,9 @@
 //! The seam between a run and its record: armed before the command starts, pumped while it runs, finished at its
 //! end.
 
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -8,8 +11,18 @@ use super::artifact::{ArtifactError, Owner, Target, Written};
 use super::cgroup::Group;
 use super::descendants::Fate;
 use super::outcome::ChildEnd;
-use super::request::SandboxRequest;
+use super::request::{Mode, SandboxRequest};
+use super::streamed::Stream;
+use super::{assemble, host_facts, writing};
 use crate::evidence::Degradation;
+use crate::observe::kernel::programs::{InheritedFile, ProgramsError};
+use crate::observe::kernel::{Observer, ObserverConfig};
+use crate::observe::loss::LossLedger;
+use crate::observe::observation::Observation;
+use crate::observe::pipeline::{Pipeline, Subject};
+use crate::observe::stream;
+use crate::observe::trace::TraceWriter;
+use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer};
 
 /// Nothing can be observed here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,12 +79,27 @@ pub struct Arming<'a> {
     pub targets: &'a Targets,
 }
 
+/// What names of the run are relative to, as the command sees it.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// Where the command starts, as far as it has a name.
+    pub workdir: Option<PathBuf>,
+    /// The child's home, as its environment has it.
+    pub home: Option<PathBuf>,
+    /// The private directory.
+    pub tmpdir: Option<PathBuf>,
+    /// The caller's directory for temporary files.
+    pub caller_tmpdir: PathBuf,
+    /// The user's runtime directory, as the child's environment has it.
+    pub runtime_dir: Option<PathBuf>,
+}
+
 /// What is known about a run when it is over.
 #[derive(Debug)]
 pub struct Ended<'a> {
     /// The run as asked for.
     pub request: &'a SandboxRequest,
-    /// The process that was the command.
+    /// The process that was the command; 0 when it never started.
     pub pid: u32,
     /// How the command ended.
     pub child: ChildEnd,
@@ -81,14 +109,8 @@ pub struct Ended<'a> {
     pub degradations: Vec<Degradation>,
     /// Names of the environment variables that were removed.
     pub env_removed: Vec<Vec<u8>>,
-    /// The private directory, which is gone by now.
-    pub tmpdir: Option<PathBuf>,
-    /// The caller's directory for temporary files.
-    pub caller_tmpdir: PathBuf,
-    /// The child's home, as its environment had it.
-    pub home: Option<PathBuf>,
-    /// Where the command started, as far as it has a name.
-    pub workdir: Option<PathBuf>,
+    /// What names are relative to; the private directory is gone by now.
+    pub places: Places,
     /// When it started.
     pub started_at: SystemTime,
     /// From then until the end of the last descendant.
@@ -110,40 +132,231 @@ pub struct Recorded {
     pub denied: u64,
 }
 
-/// A record in the making. This build has no observer, so there is no value of it: every run is an unobserved one.
+/// A record in the making.
 #[derive(Debug)]
-pub enum Recorder {}
+pub struct Recorder {
+    observer: Observer,
+    group: PathBuf,
+    recording: Option<Recording>,
+    sinks: Sinks,
+    wants_profile: bool,
+}
+
+/// The pure half: from records to what the artifacts are made of.
+#[derive(Debug)]
+struct Recording {
+    pipeline: Pipeline,
+    canonicalizer: Option<Canonicalizer>,
+}
+
+/// What is written while it happens.
+#[derive(Debug, Default)]
+struct Sinks {
+    trace: Option<TraceSink>,
+    records: Option<RecordSink>,
+}
+
+#[derive(Debug)]
+struct TraceSink {
+    writer: TraceWriter,
+    line: String,
+    out: Stream,
+}
+
+#[derive(Debug)]
+struct RecordSink {
+    out: Stream,
+}
 
 impl Recorder {
     /// Loads and arms the observer for the run's group.
-    pub fn arm(_: &Arming) -> Result<Self, Unobservable> {
-        Err(Unobservable {
-            reason: "this build has no observer".into(),
-            hint: "use a build of assay with its observer".into(),
-        })
+    pub fn arm(arming: &Arming) -> Result<Self, Unobservable> {
+        let request = arming.request;
+        let config = ObserverConfig {
+            group_id: arming.group.id(),
+            level: arming.group.level(),
+            inherited: inherited_files(),
+        };
+        let observer = Observer::start(&config).map_err(|error| unobservable(&error))?;
+        let mut sinks = Sinks::default();
+        if let Some(Ok(target)) = arming.targets.of("trace") {
+            let command: Vec<Vec<u8>> = request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
+            let out = Stream::open(target, arming.targets.owner);
+            sinks.trace = Some(TraceSink { writer: TraceWriter::new(&command), line: String::new(), out });
+        }
+        if let Some(Ok(target)) = arming.targets.of("records") {
+            sinks.records = Some(RecordSink { out: Stream::open(target, arming.targets.owner) });
+        }
+        let wants_profile = request.artifacts.profile.is_some() || request.mode == Mode::DryRun;
+        let group = arming.group.directory().to_path_buf();
+        Ok(Self { observer, group, recording: None, sinks, wants_profile })
     }
 
     /// Tells the process that is about to become the command.
-    pub fn expect_start_of(&mut self, _pid: u32) {
-        match *self {}
+    pub fn expect_start_of(&mut self, pid: u32, request: &SandboxRequest, places: &Places) {
+        let subject = Subject { root_pid: pid, sees_uring: self.observer.sees_uring() };
+        if let Some(records) = &mut self.sinks.records {
+            let mut head = Vec::new();
+            stream::write_head(&mut head, subject).expect("writing to a Vec cannot fail");
+            records.out.write(&head);
+        }
+        // Without it, what the kernel half cannot finish stays unverified, which every such path then says.
+        self.observer.follow(pid).ok();
+        let canonicalizer = self.wants_profile.then(|| {
+            let command = request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
+            let mut context =
+                CanonContext::new(host_facts::roots(request, places, &self.group), command, pid);
+            context.started_at = host_facts::now_seconds();
+            if let Some(ports) = host_facts::ephemeral_ports() {
+                context.ephemeral_ports = ports;
+            }
+            Canonicalizer::new(context)
+        });
+        self.recording = Some(Recording { pipeline: Pipeline::new(subject), canonicalizer });
     }
 
-    /// Takes what was observed, for as long as it is polled. Returns only when the observer fails, with the reason.
-    pub fn pump(&mut self) -> impl Future<Output = String> {
-        match *self {}
-        #[expect(unreachable_code, reason = "there is no value of this type")]
-        std::future::pending()
+    /// Takes what was observed, for as long as it is polled.
+    pub async fn pump(&mut self) -> String {
+        loop {
+            if self.drain() == 0 {
+                self.observer.wait().await;
+            } else {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Takes what waits, some thousands of records at most; how many there were.
+    fn drain(&mut self) -> usize {
+        let Some(recording) = &mut self.recording else { return 0 };
+        let sinks = &mut self.sinks;
+        self.observer.drain(|record| {
+            if let Some(records) = &mut sinks.records {
+                records.out.write(record);
+            }
+            recording
+                .pipeline
+                .push(record, |observation| take(&observation, sinks, &mut recording.canonicalizer));
+        })
+    }
+}
+
+/// One observation to everything that wants it.
+fn take(observation: &Observation, sinks: &mut Sinks, canonicalizer: &mut Option<Canonicalizer>) {
+    if let Some(trace) = &mut sinks.trace {
+        trace.line.clear();
+        trace.writer.line(observation, &mut trace.line);
+        trace.out.write(trace.line.as_bytes());
+    }
+    if let Some(canonicalizer) = canonicalizer {
+        canonicalizer.observe(observation);
     }
 }
 
 /// Writes every artifact that was asked for.
-pub fn finish(recorder: Option<Recorder>, _ended: &Ended, targets: &Targets) -> Recorded {
-    if let Some(recorder) = recorder {
-        match recorder {}
+pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> Recorded {
+    let mut recorded = Recorded::default();
+    for (_, target) in targets.of_the_record() {
+        if let Err(error) = target {
+            recorded.unwritten.push(error.to_string());
+        }
     }
-    let unwritten = |(name, target): (&str, &Result<Target, ArtifactError>)| match target {
-        Ok(target) => format!("write {}: this build makes no {name}", target.path().display()),
-        Err(error) => error.to_string(),
+    let (record, canonical) = match recorder {
+        Some(recorder) => close(recorder, ended, &mut recorded),
+        None => (Record::unobserved(), assemble::without_observer(ended)),
     };
-    Recorded { unwritten: targets.of_the_record().map(unwritten).collect(), ..Recorded::default() }
+    recorded.losses = assemble::loss_sentences(&record.ledger);
+    if let Some(canonical) = canonical {
+        let evidence = assemble::evidence(ended, record, canonical);
+        recorded.unauthorised = assemble::unauthorised(&evidence);
+        recorded.denied = assemble::denied_by_policy(&evidence);
+        writing::write(&evidence, ended, targets, &mut recorded);
+    }
+    recorded
+}
+
+/// What the observer had to say besides the observations.
+#[derive(Debug)]
+pub struct Record {
+    /// Losses and gaps.
+    pub ledger: LossLedger,
+    /// Counters for the evidence.
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl Record {
+    fn unobserved() -> Self {
+        Self { ledger: LossLedger::unobserved("no observer ran"), counters: BTreeMap::new() }
+    }
+}
+
+/// Takes the last records, closes the streams, and adds up.
+fn close(mut recorder: Recorder, ended: &Ended, recorded: &mut Recorded) -> (Record, Option<Canonical>) {
+    while recorder.drain() > 0 {}
+    let counters = recorder.observer.counters();
+    let Recorder { observer, recording, mut sinks, .. } = recorder;
+    let Some(Recording { pipeline, mut canonicalizer }) = recording else {
+        return (Record::unobserved(), assemble::without_observer(ended));
+    };
+    let totals = pipeline.finish(|observation| take(&observation, &mut sinks, &mut canonicalizer));
+    let record = assemble::record(totals, counters, observer.missing_fields());
+    drop(observer);
+    if let Some(mut trace) = sinks.trace {
+        let end = trace.writer.end(record.ledger.total_lost());
+        trace.out.write(end.as_bytes());
+        trace.out.close("trace", recorded);
+    }
+    if let Some(records) = sinks.records {
+        records.out.close("records", recorded);
+    }
+    let canonical = canonicalizer.map(|canonicalizer| canonicalizer.finish(assemble::run_end(ended)));
+    (record, canonical)
+}
+
+/// Regular files that the command inherits open for writing.
+fn inherited_files() -> Vec<InheritedFile> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
+        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let Ok(info) = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")) else { continue };
+        let flags = info
+            .lines()
+            .find_map(|line| line.strip_prefix("flags:"))
+            .and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok())
+            .unwrap_or(0);
+        let is_kept = flags & libc::O_CLOEXEC as u32 == 0;
+        let is_writable = matches!(flags as i32 & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR);
+        if !is_kept || !is_writable {
+            continue;
+        }
+        if let Ok(meta) = std::fs::metadata(entry.path())
+            && meta.is_file()
+        {
+            files.push(InheritedFile { dev: meta.dev(), ino: meta.ino() });
+        }
+    }
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// What the user is told when the kernel half cannot be put in place.
+fn unobservable(error: &ProgramsError) -> Unobservable {
+    // The verifier's log is for those who ask for it: `assay doctor --verbose`.
+    let text = error.to_string();
+    let reason = text.lines().next().unwrap_or_default().to_owned();
+    let hint = match error {
+        ProgramsError::BtfFile(_) | ProgramsError::Btf(_) | ProgramsError::Plan(_) => {
+            "a kernel built with CONFIG_DEBUG_INFO_BTF is needed; `assay doctor` tells more".to_owned()
+        }
+        ProgramsError::Load(_)
+        | ProgramsError::Program { .. }
+        | ProgramsError::Attach { .. }
+        | ProgramsError::Map { .. } => {
+            "run as root, or with CAP_BPF and CAP_PERFMON; `assay doctor` tells more".to_owned()
+        }
+    };
+    Unobservable { reason, hint }
 }

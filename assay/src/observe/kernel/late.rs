@@ -21,6 +21,9 @@ pub struct LateLook {
     root: OwnedFd,
 }
 
+/// Kinds of record that hold paths.
+const KINDS: [u16; 3] = [RecordKind::Call as u16, RecordKind::Exec as u16, RecordKind::UringSubmit as u16];
+
 /// A path the kernel half did not finish.
 struct Unfinished {
     late: SectionTag,
@@ -35,13 +38,25 @@ impl LateLook {
         Ok(Self { root: File::open(format!("/proc/{pid}/root"))?.into() })
     }
 
-    /// Adds to a record what a look finds. Most records need none and are left alone.
+    /// Whether a record has a path that a look might finish. Most have none.
+    pub fn is_wanted(&self, record: &[u8]) -> bool {
+        let Ok((header, mut sections)) = Header::read_from_prefix(record) else { return false };
+        if !KINDS.contains(&header.kind) {
+            return false;
+        }
+        while let Ok((section, after)) = Section::read_from_prefix(sections) {
+            if is_chain(section) && ends_early(section) {
+                return true;
+            }
+            let len = (section.len as usize).next_multiple_of(8);
+            sections = after.get(len..).unwrap_or_default();
+        }
+        false
+    }
+
+    /// Adds to a record what a look finds.
     pub fn annotate(&self, record: &mut Vec<u8>) {
         let Ok((header, sections)) = Header::read_from_prefix(record) else { return };
-        let kinds = [RecordKind::Call as u16, RecordKind::Exec as u16, RecordKind::UringSubmit as u16];
-        if !kinds.contains(&header.kind) {
-            return;
-        }
         for unfinished in unfinished(&header, sections) {
             let Some(found) = self.look(&header, &unfinished) else { continue };
             record.resize(record.len().next_multiple_of(8), 0);
@@ -137,9 +152,8 @@ fn unfinished(header: &Header, mut sections: &[u8]) -> Vec<Unfinished> {
         let Some(content) = after.get(..section.len as usize) else { break };
         let index =
             usize::from(section.tag == SectionTag::ChainB as u16 || section.tag == SectionTag::RestB as u16);
-        let is_chain = section.tag == SectionTag::ChainA as u16 || section.tag == SectionTag::ChainB as u16;
         let is_rest = section.tag == SectionTag::RestA as u16 || section.tag == SectionTag::RestB as u16;
-        if is_chain && ends_early(section) {
+        if is_chain(section) && ends_early(section) {
             bases[index] = Some(join(content));
         } else if is_rest {
             rests[index] = Some(content.to_vec());
@@ -152,6 +166,10 @@ fn unfinished(header: &Header, mut sections: &[u8]) -> Vec<Unfinished> {
         }
     }
     found
+}
+
+fn is_chain(section: Section) -> bool {
+    section.tag == SectionTag::ChainA as u16 || section.tag == SectionTag::ChainB as u16
 }
 
 fn ends_early(section: Section) -> bool {

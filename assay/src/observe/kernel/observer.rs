@@ -30,13 +30,10 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Loads, attaches and arms. From here on what the group does is recorded. Must be called within a runtime.
+    /// Loads, attaches and arms. From here on what the group does is recorded.
     pub fn start(config: &ObserverConfig) -> Result<Self, ProgramsError> {
         let mut programs = Programs::load(config.level, &config.inherited)?;
-        let ring = Ring::new(programs.take_ring()?).map_err(|error| ProgramsError::Map {
-            map: assay_common::names::RING,
-            reason: error.to_string(),
-        })?;
+        let ring = Ring::new(programs.take_ring()?);
         programs.arm(config.group_id, 1)?;
         Ok(Self { programs, ring, late: None, record: Vec::new() })
     }
@@ -47,22 +44,22 @@ impl Observer {
         Ok(())
     }
 
-    /// Waits until there may be records.
-    pub async fn wait(&mut self) -> io::Result<()> {
-        self.ring.wait().await
+    /// Sleeps until it is worth looking for records.
+    pub async fn wait(&mut self) {
+        self.ring.wait().await;
     }
 
     /// Hands out records that wait, some thousands at most. How many there were; 0 means that none waits.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> usize {
         let (late, buffer) = (self.late.as_ref(), &mut self.record);
         self.ring.drain(BATCH, |record| match late {
-            Some(late) => {
+            Some(late) if late.is_wanted(record) => {
                 buffer.clear();
                 buffer.extend_from_slice(record);
                 late.annotate(buffer);
                 each(buffer);
             }
-            None => each(record),
+            Some(_) | None => each(record),
         })
     }
 

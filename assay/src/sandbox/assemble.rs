@@ -1,0 +1,168 @@
+//! From what was recorded and how the run ended to its [`Evidence`]. Pure.
+
+use std::collections::BTreeMap;
+
+use super::host_facts;
+use super::outcome::ChildEnd;
+use super::recorder::{Ended, Record};
+use crate::evidence::{Component, Coverage, Degradation, Evidence, Observed};
+use crate::observe::kernel::programs::{Counters, ProgramsError};
+use crate::observe::loss::{Completeness, Kind, LossLedger};
+use crate::observe::pipeline::Totals;
+use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
+use crate::profile::name::Name;
+
+/// Adds up what the pipeline and the kernel half counted.
+pub fn record(
+    totals: Totals,
+    counters: Result<Counters, ProgramsError>,
+    missing_fields: &[String],
+) -> Record {
+    let mut ledger = totals.ledger;
+    let mut told = BTreeMap::from([
+        ("records".to_owned(), totals.records),
+        ("observations".to_owned(), totals.observations),
+    ]);
+    told.extend(totals.filtered.iter().map(|(reason, count)| (format!("filtered.{reason}"), *count)));
+    match counters {
+        Ok(counters) => {
+            ledger.lost = counters
+                .lost
+                .iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(hook, count)| ((*hook).to_owned(), *count))
+                .collect();
+            let seen: u64 = counters.seen.iter().map(|(_, count)| count).sum();
+            // What the kernel half says it delivered has to arrive.
+            if seen != totals.records {
+                let detail = format!("{seen} records were sent and {} arrived", totals.records);
+                admit_all(&mut ledger, "records-unaccounted", &detail);
+            }
+        }
+        Err(error) => admit_all(&mut ledger, "losses-unknown", &error.to_string()),
+    }
+    for field in missing_fields.iter().filter(|field| field.starts_with("unix_")) {
+        ledger.admit(Kind::Net, "kernel-field-missing", field);
+    }
+    if !totals.has_started {
+        admit_all(&mut ledger, "start-not-seen", "the start of the command was not recorded");
+    }
+    Record { ledger, counters: told }
+}
+
+fn admit_all(ledger: &mut LossLedger, reason: &str, detail: &str) {
+    for kind in Kind::ALL {
+        ledger.admit(kind, reason, detail);
+    }
+}
+
+/// How the run ended, for the canonicaliser.
+pub fn run_end(ended: &Ended) -> RunEnd {
+    RunEnd {
+        outcome: ended.child.to_outcome(),
+        degradations: ended.degradations.clone(),
+        ended_at: host_facts::now_seconds(),
+    }
+}
+
+/// What can be said of a run that nobody observed: how it was called and how it ended.
+pub fn without_observer(ended: &Ended) -> Option<Canonical> {
+    use std::os::unix::ffi::OsStrExt as _;
+    ended.request.artifacts.profile.as_ref()?;
+    let command = ended.request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
+    let roots = host_facts::roots(ended.request, &ended.places, std::path::Path::new(""));
+    let canonicalizer = Canonicalizer::new(CanonContext::new(roots, command, ended.pid));
+    let mut end = run_end(ended);
+    end.degradations.push(Degradation {
+        component: Component::Observer,
+        reason: "not-observed".into(),
+        detail: None,
+    });
+    Some(canonicalizer.finish(end))
+}
+
+/// All of it together.
+pub fn evidence(ended: &Ended, mut record: Record, canonical: Canonical) -> Evidence {
+    record.ledger.gaps.extend(canonical.gaps);
+    let mut counters = canonical.counters;
+    counters.extend(record.counters);
+    let programs =
+        canonical.programs.into_iter().map(|(name, path)| (name, super::program_digest::of(&path))).collect();
+    let observed = Observed {
+        started_at: host_facts::timestamp(ended.started_at).to_string(),
+        duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
+        counters,
+        effects: canonical.facts,
+        folded: canonical.folded,
+        programs,
+        processes: canonical.processes,
+        host: host_facts::host(),
+        versions: host_facts::versions(),
+        policy_digest: None,
+        mode: ended.request.mode.as_str().into(),
+        not_governed: Vec::new(),
+        env_removed: ended
+            .env_removed
+            .iter()
+            .map(|name| Name::from_bytes(name).as_str().to_owned())
+            .collect(),
+        roots: canonical.roots,
+        verdict: String::new(),
+        descendants: ended.descendants.as_str().into(),
+    };
+    let mut evidence =
+        Evidence { identity: canonical.identity, observed, coverage: Coverage { ledger: record.ledger } };
+    evidence.observed.verdict = verdict(ended, &evidence).into();
+    evidence
+}
+
+/// What we decided, as far as it is known before the artifacts are written.
+fn verdict(ended: &Ended, evidence: &Evidence) -> &'static str {
+    if unauthorised(evidence) > 0 {
+        "unauthorised"
+    } else if denied_by_policy(evidence) > 0 {
+        "denied"
+    } else if ended.request.is_fail_closed && evidence.coverage.ledger.total_lost() > 0 {
+        "incomplete"
+    } else {
+        "ok"
+    }
+}
+
+/// Effects that the policy does not authorise and nothing stopped.
+pub fn unauthorised(evidence: &Evidence) -> u64 {
+    evidence.observed.effects.values().filter(|facts| facts.is_authorised == Some(false)).count() as u64
+}
+
+/// Effects that the policy stopped.
+pub fn denied_by_policy(evidence: &Evidence) -> u64 {
+    evidence.observed.effects.values().filter(|facts| facts.denied_by == Some("policy")).count() as u64
+}
+
+/// Why the record is not whole, a sentence each.
+pub fn loss_sentences(ledger: &LossLedger) -> Vec<String> {
+    if ledger.is_unobserved {
+        return vec!["nothing was observed".into()];
+    }
+    let mut sentences: Vec<String> =
+        ledger.lost.iter().map(|(hook, count)| format!("{count} records of `{hook}` were lost")).collect();
+    sentences.extend(ledger.undecoded.iter().map(|(reason, count)| format!("{count} records: {reason}")));
+    for kind in Kind::ALL.into_iter().filter(|kind| ledger.completeness(*kind) != Completeness::Complete) {
+        let reasons: std::collections::BTreeSet<&str> =
+            ledger.gaps.iter().filter(|gap| gap.kind == kind).map(|gap| gap.reason.as_str()).collect();
+        if !reasons.is_empty() {
+            let reasons: Vec<&str> = reasons.into_iter().collect();
+            sentences.push(format!("{} is partial: {}", kind.as_str(), reasons.join(", ")));
+        }
+    }
+    sentences
+}
+
+/// Whether the command itself came to an end that is worth a word.
+pub fn end_words(child: ChildEnd) -> String {
+    match child {
+        ChildEnd::Exited(code) => format!("exited with {code}"),
+        ChildEnd::Signalled(number) => format!("was ended by {}", super::signals::name_of(number)),
+        ChildEnd::TimedOut => "timed out".into(),
+    }
+}
