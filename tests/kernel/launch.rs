@@ -313,7 +313,10 @@ fn two_runs_do_not_share_a_directory_or_a_group() {
 
 #[test]
 fn signals_that_are_sent_to_us_reach_the_command() {
-    if !are_met("launch::signals_that_are_sent_to_us_reach_the_command", &NEEDS) {
+    if !are_met(
+        "launch::signals_that_are_sent_to_us_reach_the_command",
+        &[Need::Root, Need::CgroupV2, Need::Program("bash")],
+    ) {
         return;
     }
     for signal in ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH", "ALRM", "RTMIN+3", "TSTP"] {
@@ -337,7 +340,10 @@ fn signals_that_are_sent_to_us_reach_the_command() {
 
 #[test]
 fn a_command_that_signals_its_group_is_not_signalled_twice() {
-    if !are_met("launch::a_command_that_signals_its_group_is_not_signalled_twice", &NEEDS) {
+    if !are_met(
+        "launch::a_command_that_signals_its_group_is_not_signalled_twice",
+        &[Need::Root, Need::CgroupV2, Need::Program("bash")],
+    ) {
         return;
     }
     let script = "n=0; trap 'n=$((n+1))' USR1; kill -USR1 0; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.03; done; echo $n";

@@ -8,4 +8,5 @@ mod load;
 mod needs;
 mod oracle;
 mod shutdown;
+mod terminal;
 mod transparency;

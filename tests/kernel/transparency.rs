@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use crate::harness::sandbox::{ASSAY, run, sandbox, text};
 use crate::needs::{Need, are_met};
 
-const NEEDS: [Need; 2] = [Need::Root, Need::CgroupV2];
+const NEEDS: [Need; 3] = [Need::Root, Need::CgroupV2, Need::Program("bash")];
 
 /// Runs `probe` after `before` in a shell, without us and with us, and returns both.
 fn both(before: &str, probe: &str) -> (Output, Output) {

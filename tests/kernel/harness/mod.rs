@@ -5,4 +5,5 @@ pub mod expected;
 pub mod links;
 pub mod sandbox;
 pub mod strace;
+pub mod tmux;
 pub mod trace;
