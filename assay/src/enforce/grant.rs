@@ -101,6 +101,9 @@ pub fn rights_of(access: AccessSet, kind: Kind) -> BTreeSet<Right> {
     if access.has(Access::Read) {
         rights.extend([Right::ReadFile, Right::ReadDir]);
     }
+    if access.has(Access::List) {
+        rights.insert(Right::ReadDir);
+    }
     if access.has(Access::Write) {
         rights.extend([
             Right::WriteFile,

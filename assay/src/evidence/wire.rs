@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::canon::digest::Digest;
 use crate::canon::read;
 use crate::canon::value::{Object, Value};
-use crate::canon::{write, yaml};
+use crate::canon::{indented, yaml};
 use crate::observe::loss::{Gap, Kind, LossLedger};
 use crate::profile::effect::Effect;
 
@@ -42,55 +42,7 @@ pub fn write(evidence: &Evidence, format: Format) -> String {
     let members: Vec<(&str, &Value)> = members.iter().map(|(key, value)| (*key, value)).collect();
     match format {
         Format::Yaml => yaml::write(&members),
-        Format::Json => indented(&members),
-    }
-}
-
-/// A JSON object whose members, and members of members, each have a line.
-fn indented(members: &[(&str, &Value)]) -> String {
-    let mut out = String::from("{\n");
-    for (position, (key, value)) in members.iter().enumerate() {
-        out.push_str("  ");
-        write::append_string(key, &mut out);
-        out.push_str(": ");
-        json(value, 1, &mut out);
-        out.push_str(if position + 1 < members.len() { ",\n" } else { "\n" });
-    }
-    out.push_str("}\n");
-    out
-}
-
-fn json(value: &Value, depth: usize, out: &mut String) {
-    let is_leaf = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
-    let close = |bracket: char, out: &mut String| {
-        out.push('\n');
-        out.push_str(&"  ".repeat(depth));
-        out.push(bracket);
-    };
-    match value {
-        Value::Object(object)
-            if !object.is_empty() && (depth < 3 || !object.iter().all(|(_, value)| is_leaf(value))) =>
-        {
-            out.push('{');
-            for (position, (key, value)) in object.iter().enumerate() {
-                out.push_str(if position > 0 { ",\n" } else { "\n" });
-                out.push_str(&"  ".repeat(depth + 1));
-                write::append_string(key, out);
-                out.push_str(": ");
-                json(value, depth + 1, out);
-            }
-            close('}', out);
-        }
-        Value::Array(elements) if !elements.iter().all(is_leaf) => {
-            out.push('[');
-            for (position, value) in elements.iter().enumerate() {
-                out.push_str(if position > 0 { ",\n" } else { "\n" });
-                out.push_str(&"  ".repeat(depth + 1));
-                json(value, depth + 1, out);
-            }
-            close(']', out);
-        }
-        _ => write::append(value, out),
+        Format::Json => indented::write(&members),
     }
 }
 

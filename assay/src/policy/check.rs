@@ -160,6 +160,8 @@ fn judge_fs_effect(policy: &Policy, fs: &FsEffect, roots: &[(String, Vec<u8>)]) 
         return judge(policy, Request::Mount(&path));
     }
     for access in Access::ALL.into_iter().filter(|access| at_path.has(*access)) {
+        // Listing is the part of `read` that can be granted alone.
+        let access = if fs.op == FsOp::List { Access::List } else { access };
         let denied = ask(Request::File(access, &path));
         if let Some(denied) = denied {
             return denied;

@@ -232,7 +232,7 @@ impl Reader<'_> {
         for (key, node) in entries {
             match key.name.as_str() {
                 "path" => path = Some(node),
-                "access" => access = self.access(node),
+                "access" => access = self.access(node, default),
                 _ => self.unknown_key(key, &["path", "access"]),
             }
         }
@@ -250,7 +250,7 @@ impl Reader<'_> {
         access.and(rule)
     }
 
-    fn access(&mut self, node: &Node) -> Option<AccessSet> {
+    fn access(&mut self, node: &Node, default: AccessSet) -> Option<AccessSet> {
         let before = self.problems.len();
         let items = self.list(node);
         if items.is_empty() && self.problems.len() == before {
@@ -267,6 +267,13 @@ impl Reader<'_> {
                 continue;
             };
             if let Some(access) = Access::ALL.into_iter().find(|access| access.as_str() == word) {
+                if access == Access::List && default == AccessSet::ALL {
+                    self.complain(
+                        item.at,
+                        "`list` cannot be denied alone".into(),
+                        Some("deny `read`, which includes it".into()),
+                    );
+                }
                 set = set.union(AccessSet::of(access));
             } else {
                 self.complain(item.at, format!("unknown access `{word}`"), Some(access_hint(word)));
@@ -356,15 +363,16 @@ impl Reader<'_> {
 /// What was meant by a word that is no access.
 fn access_hint(word: &str) -> String {
     let meant = match word {
-        "r" | "ro" | "list" => "read",
+        "r" | "ro" => "read",
+        "ls" | "dir" => "list",
         "w" | "create" | "delete" => "write",
         "x" | "exec" | "run" => "execute",
         "rw" => "read, write",
         "rx" => "read, execute",
         "rwx" | "all" | "*" => "read, write, execute",
-        word => match nearest(word, &["read", "write", "execute"]) {
+        word => match nearest(word, &["read", "write", "execute", "list"]) {
             Some(near) => near,
-            None => return "known: read, write, execute".into(),
+            None => return "known: read, write, execute, list".into(),
         },
     };
     format!("did you mean `{meant}`?")

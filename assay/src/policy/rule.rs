@@ -14,11 +14,13 @@ pub enum Access {
     Write,
     /// Start as a program; includes reading that file, as the kernel reads a program to start it.
     Execute,
+    /// List directories, and nothing else that `read` includes.
+    List,
 }
 
 impl Access {
     /// All of them, in order.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Execute];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Execute, Self::List];
 
     /// The word in a policy.
     pub fn as_str(self) -> &'static str {
@@ -26,6 +28,7 @@ impl Access {
             Self::Read => "read",
             Self::Write => "write",
             Self::Execute => "execute",
+            Self::List => "list",
         }
     }
 }
@@ -41,7 +44,7 @@ impl AccessSet {
     pub const READ_EXECUTE: Self = Self(0b101);
     /// Read and write.
     pub const READ_WRITE: Self = Self(0b011);
-    /// Every access: what a bare path in a deny list means.
+    /// Every access: what a bare path in a deny list means. `read` includes `list`.
     pub const ALL: Self = Self(0b111);
 
     /// A set of one.
@@ -50,6 +53,7 @@ impl AccessSet {
             Access::Read => 0b001,
             Access::Write => 0b010,
             Access::Execute => 0b100,
+            Access::List => 0b1000,
         })
     }
 
@@ -113,7 +117,8 @@ pub struct PathRule {
 impl PathRule {
     /// Whether it speaks about `access` to `path`.
     pub fn applies(&self, access: Access, path: &[u8]) -> bool {
-        self.access.has(access) && self.patterns.iter().any(|pattern| pattern.covers(path))
+        let is_meant = self.access.has(access) || access == Access::List && self.access.has(Access::Read);
+        is_meant && self.patterns.iter().any(|pattern| pattern.covers(path))
     }
 }
 

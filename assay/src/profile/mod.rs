@@ -14,5 +14,7 @@ pub mod redact;
 pub mod roots;
 pub mod secrets;
 pub mod settle;
+pub mod suggest;
 pub mod timestamp;
 pub mod volatile;
+pub mod wire;

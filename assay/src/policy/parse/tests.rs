@@ -81,7 +81,7 @@ fn each_broken_policy_is_told_with_its_place_and_what_to_write() {
         "fs: {allow: [{path: /a, access: [rw, q]}]}",
         &[
             "p.yaml:2:34: unknown access `rw`; did you mean `read, write`?",
-            "p.yaml:2:38: unknown access `q`; known: read, write, execute",
+            "p.yaml:2:38: unknown access `q`; known: read, write, execute, list",
         ],
     );
     check("base: systm", &["p.yaml:2:7: unknown base `systm`; did you mean `system`?"]);

@@ -1,0 +1,236 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::policy::check::judge_effect;
+use crate::policy::load::{Context, NoFiles, load_bytes};
+use crate::profile::effect::{ExecEffect, NetEffect};
+use crate::profile::wire::Format;
+
+fn fs(op: FsOp, path: &str, to: Option<&str>) -> Effect {
+    Effect::Fs(FsEffect {
+        op,
+        path: Name::from_canonical(path),
+        to: to.map(Name::from_canonical),
+        result: EffectResult::Ok,
+    })
+}
+
+fn exec(path: &str) -> Effect {
+    Effect::Exec(ExecEffect { path: Name::from_canonical(path), result: EffectResult::Ok })
+}
+
+fn net(op: NetEffectOp, proto: &str, address: Option<&str>, port: Option<Port>) -> Effect {
+    Effect::Net(NetEffect {
+        op,
+        proto: proto.into(),
+        host: None,
+        host_from: None,
+        address: address.map(Name::from_canonical),
+        port,
+        result: EffectResult::Ok,
+    })
+}
+
+/// What a policy written for `effects` says about `asked`, as its own reader and judge see it.
+fn is_allowed(effects: &[Effect], asked: &Effect) -> bool {
+    let profile = suggest(effects, &BTreeSet::new());
+    for format in [Format::Yaml, Format::Json] {
+        let text = profile.write(&comments(&["x\n".into()], "sandbox_0", effects), format);
+        let context = Context::symbolic();
+        let policy = load_bytes(b"p.yaml", text.as_bytes(), &context, &NoFiles)
+            .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+        let roots: Vec<(String, Vec<u8>)> = [
+            ("WORKDIR", &context.workdir),
+            ("TMPDIR", &context.tmpdir),
+            ("CALLER_TMPDIR", &context.caller_tmpdir),
+        ]
+        .into_iter()
+        .chain(context.home.as_ref().map(|home| ("HOME", home)))
+        .map(|(name, path)| (name.to_owned(), path.clone()))
+        .collect();
+        if !judge_effect(&policy, asked, &roots).is_allowed() {
+            return false;
+        }
+    }
+    true
+}
+
+fn check(effects: &[Effect], fs: &[(&str, &str)]) {
+    let profile = suggest(effects, &BTreeSet::new());
+    let got: Vec<(String, String)> = profile
+        .fs
+        .iter()
+        .map(|(path, grants)| {
+            (path.clone(), grants.iter().map(|grant| grant.as_str()).collect::<Vec<_>>().join(" "))
+        })
+        .collect();
+    let want: Vec<(String, String)> =
+        fs.iter().map(|(path, words)| ((*path).into(), (*words).into())).collect();
+    assert_eq!(got, want);
+    for effect in effects {
+        assert!(is_allowed(effects, effect), "{effect:?}");
+    }
+}
+
+#[test]
+fn system_directories_by_directory_and_the_rest_as_it_is() {
+    check(
+        &[
+            fs(FsOp::Read, "/usr/lib/x.so", None),
+            fs(FsOp::List, "/usr/share", None),
+            fs(FsOp::Read, "/etc/hosts", None),
+            fs(FsOp::Read, "/etc/passwd", None),
+            fs(FsOp::List, "/etc", None),
+            fs(FsOp::Read, "${WORKDIR}/a", None),
+            fs(FsOp::Write, "${HOME}/.log", None),
+            fs(FsOp::Write, "/dev/null", None),
+            fs(FsOp::Read, "/proc/${PID}/maps", None),
+            exec("/usr/bin/x"),
+        ],
+        &[
+            ("${HOME}/.log", "write"),
+            ("${WORKDIR}", "read"),
+            ("/etc", "list"),
+            ("/etc/hosts", "read"),
+            ("/etc/passwd", "read"),
+            ("/usr", "read execute"),
+        ],
+    );
+}
+
+#[test]
+fn names_are_granted_where_they_are_made_above_what_the_run_made() {
+    check(
+        &[
+            fs(FsOp::Create, "${WORKDIR}/dst/", None),
+            fs(FsOp::Create, "${WORKDIR}/dst/.git/", None),
+            fs(FsOp::Create, "${WORKDIR}/dst/.git/config", None),
+            fs(FsOp::Read, "${WORKDIR}/dst/.git/config", None),
+            fs(FsOp::Write, "${WORKDIR}/dst/.git/config", None),
+            fs(FsOp::Rename, "/srv/a/x", Some("/srv/b/y")),
+            fs(FsOp::Delete, "${HOME}/.cache/t/${HASH}", None),
+            exec("${WORKDIR}/dst/run"),
+        ],
+        &[
+            ("${HOME}/.cache/t", "read write"),
+            ("${WORKDIR}", "read write"),
+            ("/srv/a", "read write"),
+            ("/srv/b", "read write"),
+        ],
+    );
+}
+
+#[test]
+fn four_reads_in_etc_do_not_open_the_shadow_file() {
+    let effects: Vec<Effect> = ["hosts", "passwd", "group", "os-release"]
+        .iter()
+        .map(|name| fs(FsOp::Read, &format!("/etc/{name}"), None))
+        .collect();
+    assert!(!is_allowed(&effects, &fs(FsOp::Read, "/etc/shadow", None)));
+    let listing = [fs(FsOp::List, "/etc", None), fs(FsOp::List, "/", None), fs(FsOp::List, "${HOME}", None)];
+    check(&listing, &[("${HOME}", "list"), ("/", "list")]);
+    assert!(!is_allowed(&listing, &fs(FsOp::Read, "/etc/shadow", None)));
+    assert!(!is_allowed(&listing, &fs(FsOp::Read, "${HOME}/.ssh/id_rsa", None)));
+}
+
+#[test]
+fn many_files_deep_down_are_one_directory() {
+    let effects: Vec<Effect> =
+        (0..40).map(|n| fs(FsOp::Read, &format!("${{HOME}}/.cargo/registry/src/c/f{n}"), None)).collect();
+    check(&effects, &[("${HOME}/.cargo/registry/src/c", "read")]);
+    let keys: Vec<Effect> =
+        (0..40).map(|n| fs(FsOp::Read, &format!("/etc/ssl/private/f{n}"), None)).collect();
+    assert_eq!(suggest(&keys, &BTreeSet::new()).fs.len(), 40);
+    let top: Vec<Effect> = (0..40).map(|n| fs(FsOp::Read, &format!("${{HOME}}/f{n}"), None)).collect();
+    assert_eq!(suggest(&top, &BTreeSet::new()).fs.len(), 40);
+}
+
+#[test]
+fn endpoints_are_rules_and_nothing_more_is_open() {
+    let effects = [
+        net(NetEffectOp::Connect, "tcp", Some("192.0.2.1"), Some(Port::Number(443))),
+        net(NetEffectOp::Bind, "tcp", Some("127.0.0.1"), Some(Port::Ephemeral)),
+        net(NetEffectOp::Listen, "tcp", Some("::"), Some(Port::Number(8080))),
+        net(NetEffectOp::Connect, "unix", Some("/run/x y.sock"), None),
+        net(NetEffectOp::Connect, "unix", Some("@tmp-${PID}-x"), None),
+        net(NetEffectOp::Use, "netlink", None, None),
+    ];
+    let profile = suggest(&effects, &BTreeSet::new());
+    let rules: Vec<&str> = profile.net.iter().map(String::as_str).collect();
+    assert_eq!(rules, ["127.0.0.1:*", "192.0.2.1:443", "[::]:8080", "unix:/run/x y.sock", "unix:@tmp-*"]);
+    for effect in &effects {
+        assert!(is_allowed(&effects, effect), "{effect:?}");
+    }
+    for other in [
+        net(NetEffectOp::Connect, "tcp", Some("192.0.2.1"), Some(Port::Number(444))),
+        net(NetEffectOp::Connect, "tcp", Some("192.0.2.2"), Some(Port::Number(443))),
+        net(NetEffectOp::Connect, "unix", Some("/run/y.sock"), None),
+    ] {
+        assert!(!is_allowed(&effects, &other), "{other:?}");
+    }
+}
+
+#[test]
+fn a_program_that_was_not_run_may_not_run() {
+    let effects = [exec("/usr/bin/git"), fs(FsOp::Read, "/usr/lib/x", None)];
+    assert!(is_allowed(&effects, &effects[0]));
+    assert!(!is_allowed(&effects, &exec("/usr/bin/curl")));
+    let nameless = [exec("memfd:x"), exec("/srv/tool"), fs(FsOp::Read, "/usr/lib/x", None)];
+    assert!(is_allowed(&nameless, &nameless[0]) && is_allowed(&nameless, &nameless[1]));
+    assert!(!is_allowed(&nameless, &exec("/srv/other")));
+}
+
+fn name() -> impl Strategy<Value = String> {
+    let component = prop_oneof![
+        prop::collection::vec(1u8.., 1..12).prop_map(|bytes| {
+            let bytes: Vec<u8> = bytes.into_iter().filter(|byte| *byte != b'/').collect();
+            let name =
+                if bytes.is_empty() || bytes == b"." || bytes == b".." { b"x".to_vec() } else { bytes };
+            Name::from_bytes(&name).as_str().to_owned()
+        }),
+        "[a-z]{1,3}",
+        Just("cc${RANDOM}.s".to_owned()),
+        Just("${UUID}${TIME}".to_owned()),
+        Just("*.c".to_owned()),
+    ];
+    let root = prop::sample::select(vec![
+        "",
+        "/usr",
+        "/etc",
+        "${WORKDIR}",
+        "${HOME}",
+        "${TMPDIR}",
+        "/tmp",
+        "/proc/${PID}",
+    ]);
+    (root, prop::collection::vec(component, 1..5))
+        .prop_map(|(root, names)| format!("{root}/{}", names.join("/")))
+}
+
+fn effect() -> impl Strategy<Value = Effect> {
+    let op =
+        prop::sample::select(FsOp::ALL.iter().copied().filter(|op| *op != FsOp::Mount).collect::<Vec<_>>());
+    let files = (op, name(), name()).prop_map(|(op, path, to)| {
+        let to = matches!(op, FsOp::Rename | FsOp::Link | FsOp::Symlink).then_some(to);
+        fs(op, &path, to.as_deref())
+    });
+    prop_oneof![8 => files, 1 => name().prop_map(|path| exec(&path))]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_profile_allows_every_effect_it_was_written_for(effects in prop::collection::vec(effect(), 1..20)) {
+        for effect in &effects {
+            prop_assert!(is_allowed(&effects, effect), "{:?}\n{:#?}", effect, suggest(&effects, &BTreeSet::new()));
+        }
+    }
+
+    #[test]
+    fn the_same_effects_in_any_order_are_the_same_bytes(effects in prop::collection::vec(effect(), 1..20)) {
+        let write = |effects: &[Effect]| suggest(effects, &BTreeSet::new()).write(&Comments::default(), Format::Yaml);
+        let mut turned = effects.clone();
+        turned.reverse();
+        prop_assert_eq!(write(&effects), write(&turned));
+    }
+}

@@ -1,0 +1,309 @@
+//! The profile file <-> [`Profile`]: a policy that only allows, sorted, with a comment above it. Pure.
+//!
+//! Equal profiles are equal bytes. Reading takes what [`Profile::write`] writes, in YAML or JSON, and refuses what a
+//! profile never has (denies, `extends`), because merging or comparing without it would tell something untrue.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::canon::value::{Object, Value};
+use crate::canon::{indented, read, yaml};
+
+/// The version of the policy language a profile is written in.
+pub const API_VERSION: &str = "assay/v1";
+
+/// An access word of the policy language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Grant {
+    /// List directories.
+    List,
+    /// Read files and list directories.
+    Read,
+    /// Change content and names.
+    Write,
+    /// Start programs.
+    Execute,
+}
+
+impl Grant {
+    /// Every word, in order.
+    pub const ALL: [Self; 4] = [Self::List, Self::Read, Self::Write, Self::Execute];
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+        }
+    }
+}
+
+/// What a run needs, as a policy says it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Profile {
+    /// `fs.allow`: path as a policy spells it → what may be done there and beneath.
+    pub fs: BTreeMap<String, BTreeSet<Grant>>,
+    /// `net.allow`.
+    pub net: BTreeSet<String>,
+    /// `exec.allow`; `None`: the execute access of `fs` decides.
+    pub exec: Option<BTreeSet<String>>,
+}
+
+/// The two texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// YAML, with comments.
+    Yaml,
+    /// JSON, without.
+    Json,
+}
+
+/// What stands in comments.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Comments {
+    /// Lines above everything. Controls in them are not written.
+    pub header: Vec<String>,
+    /// A few words beside a rule of `fs`, `net` or `exec`.
+    pub beside: BTreeMap<(Section, String), String>,
+}
+
+/// The lists of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Section {
+    /// `fs.allow`
+    Fs,
+    /// `net.allow`
+    Net,
+    /// `exec.allow`
+    Exec,
+}
+
+impl Section {
+    /// The key.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fs => "fs",
+            Self::Net => "net",
+            Self::Exec => "exec",
+        }
+    }
+}
+
+impl Profile {
+    /// Writes it.
+    pub fn write(&self, comments: &Comments, format: Format) -> String {
+        match format {
+            Format::Yaml => self.yaml(comments),
+            Format::Json => {
+                let object = self.object();
+                indented::write(&object.iter().collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn yaml(&self, comments: &Comments) -> String {
+        let mut out = String::new();
+        for line in &comments.header {
+            let line: String =
+                line.chars().filter(|c| !c.is_control() && *c != '\u{2028}' && *c != '\u{2029}').collect();
+            writeln!(out, "# {line}").expect("writing to a String cannot fail");
+        }
+        writeln!(out, "api_version: {API_VERSION}").expect("writing to a String cannot fail");
+        let mut list = |section: Section, rules: Vec<(&String, String)>| {
+            if rules.is_empty() && section != Section::Exec {
+                return;
+            }
+            let empty = if rules.is_empty() { " []" } else { "" };
+            writeln!(out, "{}:\n  allow:{empty}", section.as_str()).expect("writing to a String cannot fail");
+            for (rule, text) in rules {
+                let beside = comments.beside.get(&(section, rule.clone()));
+                let comment = beside.map(|words| format!("  # {words}")).unwrap_or_default();
+                writeln!(out, "    - {text}{comment}").expect("writing to a String cannot fail");
+            }
+        };
+        list(Section::Fs, self.fs.iter().map(|(path, grants)| (path, fs_rule(path, grants))).collect());
+        list(Section::Net, self.net.iter().map(|rule| (rule, scalar(rule))).collect());
+        if let Some(programs) = &self.exec {
+            list(Section::Exec, programs.iter().map(|rule| (rule, scalar(rule))).collect());
+        }
+        out
+    }
+
+    /// The policy as an object.
+    pub fn object(&self) -> Object {
+        let mut root = Object::from([("api_version", API_VERSION.into())]);
+        let allow = |rules: Vec<Value>| Object::from([("allow", rules.into())]);
+        if !self.fs.is_empty() {
+            let rules = self.fs.iter().map(|(path, grants)| {
+                if is_bare(grants) {
+                    return path.as_str().into();
+                }
+                let words = grants.iter().map(|grant| grant.as_str().into()).collect::<Vec<Value>>();
+                Object::from([("path", path.as_str().into()), ("access", words.into())]).into()
+            });
+            root.set("fs", allow(rules.collect()));
+        }
+        if !self.net.is_empty() {
+            root.set("net", allow(self.net.iter().map(|rule| rule.as_str().into()).collect()));
+        }
+        if let Some(programs) = &self.exec {
+            root.set("exec", allow(programs.iter().map(|rule| rule.as_str().into()).collect()));
+        }
+        root
+    }
+}
+
+fn is_bare(grants: &BTreeSet<Grant>) -> bool {
+    grants.iter().eq([&Grant::Read, &Grant::Execute])
+}
+
+fn scalar(text: &str) -> String {
+    let mut out = String::new();
+    yaml::scalar(text, &mut out);
+    out
+}
+
+fn fs_rule(path: &str, grants: &BTreeSet<Grant>) -> String {
+    if is_bare(grants) {
+        return scalar(path);
+    }
+    let words: Vec<&str> = grants.iter().map(|grant| grant.as_str()).collect();
+    format!("{{path: {}, access: [{}]}}", scalar(path), words.join(", "))
+}
+
+/// Why a text is not a profile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read the profile: {0}")]
+pub struct ProfileError(String);
+
+/// Reads a profile from its value.
+pub fn from_value(value: &Value) -> Result<Profile, ProfileError> {
+    let fail = |text: String| Err(ProfileError(text));
+    let Some(root) = value.as_object() else { return fail("not a mapping".into()) };
+    if root.str("api_version") != Some(API_VERSION) {
+        return fail(format!("`api_version` is not {API_VERSION}"));
+    }
+    let mut profile = Profile::default();
+    for (key, section) in root.iter() {
+        if key == "api_version" {
+            continue;
+        }
+        let known = ["fs", "net", "exec"].contains(&key);
+        let allow = section.as_object().filter(|lists| known && lists.iter().all(|(key, _)| key == "allow"));
+        let Some(lists) = allow else {
+            return fail(format!(
+                "`{}` has what no profile has; only what `--profile` writes is read here",
+                key.escape_debug()
+            ));
+        };
+        let rules = lists.get("allow").and_then(Value::as_array).unwrap_or_default();
+        match key {
+            "fs" => {
+                for rule in rules {
+                    let (path, grants) = read_fs_rule(rule)?;
+                    profile.fs.entry(path).or_default().extend(grants);
+                }
+            }
+            "net" => profile.net = read_texts(rules)?,
+            _ => profile.exec = Some(read_texts(rules)?),
+        }
+    }
+    Ok(profile)
+}
+
+/// Reads a profile of either form.
+pub fn parse(text: &str) -> Result<Profile, ProfileError> {
+    let value = if text.trim_start().starts_with('{') {
+        read::parse(text.trim().as_bytes()).map_err(|error| ProfileError(error.to_string()))?
+    } else {
+        yaml::read(text).map_err(|error| ProfileError(error.to_string()))?
+    };
+    from_value(&value)
+}
+
+fn read_texts(rules: &[Value]) -> Result<BTreeSet<String>, ProfileError> {
+    let text = |rule: &Value| {
+        rule.as_str().map(str::to_owned).ok_or_else(|| ProfileError("a rule is not a string".into()))
+    };
+    rules.iter().map(text).collect()
+}
+
+fn read_fs_rule(rule: &Value) -> Result<(String, BTreeSet<Grant>), ProfileError> {
+    if let Some(path) = rule.as_str() {
+        return Ok((path.to_owned(), [Grant::Read, Grant::Execute].into()));
+    }
+    let object = rule
+        .as_object()
+        .ok_or_else(|| ProfileError("a rule of fs is neither a path nor a mapping".into()))?;
+    let path = object.str("path").ok_or_else(|| ProfileError("a rule of fs has no path".into()))?;
+    let words = object.get("access").and_then(Value::as_array).unwrap_or_default();
+    let grants = words
+        .iter()
+        .map(|word| {
+            Grant::ALL
+                .into_iter()
+                .find(|grant| word.as_str() == Some(grant.as_str()))
+                .ok_or_else(|| ProfileError(format!("an access of {} is not known", path.escape_debug())))
+        })
+        .collect::<Result<BTreeSet<_>, _>>()?;
+    Ok((path.to_owned(), grants))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile() -> Profile {
+        Profile {
+            fs: BTreeMap::from([
+                ("/usr".into(), [Grant::Read, Grant::Execute].into()),
+                ("${WORKDIR}".into(), [Grant::Read, Grant::Write].into()),
+                ("/a b: {#\\x0a".into(), [Grant::List].into()),
+            ]),
+            net: ["127.0.0.1:*".into(), "unix:/run/x y".into()].into(),
+            exec: Some(["/usr/bin/git".into()].into()),
+        }
+    }
+
+    #[test]
+    fn both_texts_come_back() {
+        let comments = Comments {
+            header: vec!["line\nbreak: [\u{2028}".into()],
+            beside: [((Section::Net, "127.0.0.1:*".into()), "seen_in: 1/2".into())].into(),
+        };
+        for format in [Format::Yaml, Format::Json] {
+            let text = profile().write(&comments, format);
+            assert_eq!(parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")), profile());
+        }
+        assert_eq!(
+            profile().write(&comments, Format::Yaml),
+            concat!(
+                "# linebreak: [\n",
+                "api_version: assay/v1\n",
+                "fs:\n  allow:\n",
+                "    - {path: \"${WORKDIR}\", access: [read, write]}\n",
+                "    - {path: \"/a b: {#\\\\x0a\", access: [list]}\n",
+                "    - /usr\n",
+                "net:\n  allow:\n",
+                "    - \"127.0.0.1:*\"  # seen_in: 1/2\n",
+                "    - \"unix:/run/x y\"\n",
+                "exec:\n  allow:\n    - /usr/bin/git\n",
+            )
+        );
+    }
+
+    #[test]
+    fn a_policy_with_more_than_allows_is_not_taken_for_a_profile() {
+        for text in [
+            "api_version: assay/v1\nfs: {deny: [/x]}",
+            "api_version: assay/v1\nextends: [x]",
+            "api_version: assay/v2",
+            "[]",
+            "api_version: assay/v1\nfs: {allow: [{path: /x, access: [raed]}]}",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}
