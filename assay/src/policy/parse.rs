@@ -42,7 +42,7 @@ pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Prob
     let mut reader = Reader { file, context, problems };
     let mut document = Document::default();
     let Some(entries) = reader.map(root, "a policy") else { return document };
-    let known = ["api_version", "base", "extends", "fs", "net", "exec", "env"];
+    let known = ["api_version", "base", "extends", "fs", "net", "exec", "env", "lint"];
     for (key, node) in entries {
         match key.name.as_str() {
             "api_version" => {
@@ -80,6 +80,8 @@ pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Prob
                     document.env_allow = reader.names(node);
                 }
             }
+            // Not about what a run may do: `evidence::lint` reads it.
+            "lint" => {}
             _ => reader.unknown_key(key, &known),
         }
     }
