@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use crate::canon::value::{Object, Value};
 use crate::canon::write;
 use crate::cli::output::Output;
-use crate::evidence::integrity::Code;
+use crate::evidence::integrity::{Code, shown};
 use crate::exit::Exit;
 
+mod attest;
 mod diff;
 mod gate;
 mod input;
@@ -41,6 +42,10 @@ pub enum Command {
     /// Exits 0 when it passes, 1 when it does not, and 2 when something could not be read or is not good. A bundle
     /// that claims nothing, or is not complete, does not pass.
     Gate(gate::Args),
+    /// Write a signed statement about a bundle: DSSE with an in-toto Statement.
+    ///
+    /// `assay evidence verify BUNDLE --attestation A --key K.pub` checks it.
+    Attest(attest::Args),
 }
 
 /// How a result is told.
@@ -61,6 +66,12 @@ pub struct VerifyArgs {
     /// How the result is told.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// An attestation that must vouch for the bundle (DSSE with an in-toto Statement).
+    #[arg(long, value_name = "FILE", requires = "key")]
+    attestation: Option<PathBuf>,
+    /// The public key that must have signed it, in PEM; may be given more than once, then one of them must.
+    #[arg(long, value_name = "KEY", requires = "attestation")]
+    key: Vec<PathBuf>,
     /// Say what a code means, and check nothing; `all` lists them.
     #[arg(long, value_name = "CODE", conflicts_with = "bundle")]
     explain: Option<String>,
@@ -74,6 +85,7 @@ pub fn run(command: Command, out: &Output) -> Exit {
         Command::Diff(args) => diff::run(&args, out),
         Command::Show(args) => show::run(&args, out),
         Command::Gate(args) => gate::run(&args, out),
+        Command::Attest(args) => attest::run(&args, out),
     }
 }
 
@@ -83,43 +95,68 @@ fn verify(args: &VerifyArgs, out: &Output) -> Exit {
     }
     let bundle = args.bundle.as_deref().expect("clap demands it without --explain");
     let result = Input::open_once(bundle).and_then(|mut input| input.verify(|_, _| {}));
-    let (exit, text, object) = match &result {
-        Ok(verified) => {
-            let manifest = &verified.manifest;
-            let text = format!(
-                "good: {} with {} events\nrun root: {}\narchive: {}\n",
-                crate::evidence::integrity::shown(manifest.run_id.as_bytes()),
-                manifest.event_count,
-                manifest.run_root,
-                verified.archive.sha256
-            );
-            let object = Object::from([
-                ("archive_sha256", verified.archive.sha256.to_string().into()),
-                ("event_count", Value::count(manifest.event_count)),
-                ("run_id", manifest.run_id.as_str().into()),
-                ("run_root", manifest.run_root.to_string().into()),
-                ("verified", true.into()),
-            ]);
-            (Exit::Success, text, object)
-        }
-        Err(error) => {
-            out.error(&format!("verify {error}"));
-            let mut object = Object::from([("verified", false.into())]);
-            let mut text = String::new();
-            if let InputError::Bad { failure, .. } = error {
-                out.hint(failure.code.meaning());
-                object.set("code", failure.code.as_str());
-                object.set("detail", failure.detail.as_str());
-                text = format!("not good: {}\n", failure.code);
-            } else {
-                object.set("detail", error.to_string());
-            }
-            (Exit::Refused, text, object)
-        }
+    let verified = match result {
+        Ok(verified) => verified,
+        Err(error) => return not_good(args, &error, out),
     };
+    let signer =
+        match args.attestation.as_deref().map(|path| attest::check(path, &args.key, &verified)).transpose() {
+            Ok(signer) => signer,
+            Err(error) => {
+                out.error(&format!("attestation: {error}"));
+                let object = Object::from([
+                    ("code", ATTESTATION.into()),
+                    ("detail", error.into()),
+                    ("verified", false.into()),
+                ]);
+                return tell(args, &format!("not good: {ATTESTATION}\n"), object, Exit::Refused, out);
+            }
+        };
+    let manifest = &verified.manifest;
+    let mut text = format!(
+        "good: {} with {} events\nrun root: {}\narchive: {}\n",
+        shown(manifest.run_id.as_bytes()),
+        manifest.event_count,
+        manifest.run_root,
+        verified.archive.sha256
+    );
+    let mut object = Object::from([
+        ("archive_sha256", verified.archive.sha256.to_string().into()),
+        ("event_count", Value::count(manifest.event_count)),
+        ("run_id", manifest.run_id.as_str().into()),
+        ("run_root", manifest.run_root.to_string().into()),
+        ("verified", true.into()),
+    ]);
+    if let Some(signer) = signer {
+        text += &("attested by: ".to_owned() + &signer + "\n");
+        object.set("attested_by", signer);
+    }
+    tell(args, &text, object, Exit::Success, out)
+}
+
+/// The code of an attestation that does not vouch for the bundle.
+const ATTESTATION: &str = "integrity/attestation";
+
+fn not_good(args: &VerifyArgs, error: &InputError, out: &Output) -> Exit {
+    out.error(&format!("verify {error}"));
+    let mut object = Object::from([("verified", false.into())]);
+    let mut text = String::new();
+    if let InputError::Bad { failure, .. } = error {
+        out.hint(failure.code.meaning());
+        object.set("code", failure.code.as_str());
+        object.set("detail", failure.detail.as_str());
+        text = format!("not good: {}\n", failure.code);
+    } else {
+        object.set("detail", error.to_string());
+    }
+    tell(args, &text, object, Exit::Refused, out)
+}
+
+fn tell(args: &VerifyArgs, text: &str, object: Object, exit: Exit, out: &Output) -> Exit {
+    let json = || write::to_string(&object.into()) + "\n";
     let result = match args.format {
-        Format::Text => text,
-        Format::Json => write::to_string(&object.into()) + "\n",
+        Format::Text => text.to_owned(),
+        Format::Json => json(),
     };
     if input::write_result(out, result.as_bytes()) { exit } else { Exit::Refused }
 }

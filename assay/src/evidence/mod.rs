@@ -6,6 +6,7 @@
 pub mod archive;
 pub mod bundle;
 pub mod diff;
+pub mod dsse;
 pub mod events;
 pub mod gate;
 pub mod identity;
@@ -14,6 +15,8 @@ pub mod lint;
 pub mod manifest;
 #[cfg(test)]
 pub(crate) mod samples;
+pub mod signature;
+pub mod statement;
 pub mod timestamp;
 pub mod verify;
 pub mod version;
