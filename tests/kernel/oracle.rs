@@ -256,7 +256,7 @@ cases! {
     mounts_and_roots, ["unshare", "mount", "chroot", "busybox"],
         "mkdir -p root/bin root/lib64 root/usr/lib root/dir tree/sub && echo x > tree/sub/f && ln -s /dir root/to-dir && ln -s ../../etc root/dir/out \
          && cp /bin/busybox root/bin/busybox",
-        "unshare -m sh -ec 'mount --bind tree root/dir; cat root/dir/sub/f; echo y > root/dir/sub/g; mount -t tmpfs none tree/sub; echo z > tree/sub/new; \
+        "unshare -Urm sh -ec 'mount --bind tree root/dir; cat root/dir/sub/f; echo y > root/dir/sub/g; mount -t tmpfs none tree/sub; echo z > tree/sub/new; \
          chroot root /bin/busybox sh -c \"cd /to-dir/sub; cat f; echo w > ../h; mkdir /to-dir/sub/k; mv /dir/h ../../moved; rm /to-dir/../moved; ! cat /out\"; umount tree/sub; umount root/dir'";
     scripts_and_interpreters, ["python3", "env"],
         "printf '#!/bin/sh\\necho a\\n' > a.sh && printf '#!/usr/bin/env sh\\n./a.sh\\n' > b.sh && chmod +x a.sh b.sh && ln -s b.sh c && : > none && printf 'echo no line\\n' > d.sh && chmod +x d.sh",

@@ -89,7 +89,7 @@ fn two_names_and_descriptors() {
             "7 link /w/a -> /w/b EEXIST",
             "7 symlink /w/l -> some/text ok",
             "7 truncate /w/f ok",
-            "7 utime /w/f ok",
+            "7 utimens /w/f ok",
             "7 rmdir /w/d/e ok",
             "7 chown /w/d ok",
         ],
