@@ -181,9 +181,19 @@ fn file_op(call: &Call) -> Option<FileOp> {
         Op::Chdir => FileOp::Chdir,
         Op::Chroot => FileOp::Chroot,
         Op::Write => FileOp::Write,
-        Op::Rename | Op::Link | Op::Symlink | Op::Exec => return None,
-        Op::Connect | Op::Bind | Op::Listen | Op::Send | Op::Socket => return None,
-        Op::IoUring | Op::PidfdGetfd | Op::OtherProcess => return None,
+        // Acts of another shape.
+        Op::Rename
+        | Op::Link
+        | Op::Symlink
+        | Op::Exec
+        | Op::Connect
+        | Op::Bind
+        | Op::Listen
+        | Op::Send
+        | Op::Socket
+        | Op::IoUring
+        | Op::PidfdGetfd
+        | Op::OtherProcess => return None,
     })
 }
 

@@ -255,24 +255,24 @@ fn take(observation: &Observation, sinks: &mut Sinks, canonicalizer: &mut Option
 
 /// Writes every artifact that was asked for.
 pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> Recorded {
-    let mut recorded = Recorded::default();
+    let mut told = Recorded::default();
     for (_, target) in targets.of_the_record() {
         if let Err(error) = target {
-            recorded.unwritten.push(error.to_string());
+            told.unwritten.push(error.to_string());
         }
     }
     let (record, canonical) = match recorder {
-        Some(recorder) => close(recorder, ended, &mut recorded),
+        Some(recorder) => close(recorder, ended, &mut told),
         None => (Record::unobserved(), assemble::without_observer(ended)),
     };
-    recorded.losses = assemble::loss_sentences(&record.ledger);
+    told.losses = assemble::loss_sentences(&record.ledger);
     if let Some(canonical) = canonical {
         let evidence = assemble::evidence(ended, record, canonical);
-        recorded.unauthorised = assemble::unauthorised(&evidence);
-        recorded.denied = assemble::denied_by_policy(&evidence);
-        writing::write(&evidence, ended, targets, &mut recorded);
+        told.unauthorised = assemble::unauthorised(&evidence);
+        told.denied = assemble::denied_by_policy(&evidence);
+        writing::write(&evidence, ended, targets, &mut told);
     }
-    recorded
+    told
 }
 
 /// What the observer had to say besides the observations.
@@ -291,7 +291,7 @@ impl Record {
 }
 
 /// Takes the last records, closes the streams, and adds up.
-fn close(mut recorder: Recorder, ended: &Ended, recorded: &mut Recorded) -> (Record, Option<Canonical>) {
+fn close(mut recorder: Recorder, ended: &Ended, told: &mut Recorded) -> (Record, Option<Canonical>) {
     while recorder.drain() > 0 {}
     let counters = recorder.observer.counters();
     let Recorder { observer, recording, mut sinks, .. } = recorder;
@@ -304,10 +304,10 @@ fn close(mut recorder: Recorder, ended: &Ended, recorded: &mut Recorded) -> (Rec
     if let Some(mut trace) = sinks.trace {
         let end = trace.writer.end(record.ledger.total_lost());
         trace.out.write(end.as_bytes());
-        trace.out.close("trace", recorded);
+        trace.out.close("trace", told);
     }
     if let Some(records) = sinks.records {
-        records.out.close("records", recorded);
+        records.out.close("records", told);
     }
     let canonical = canonicalizer.map(|canonicalizer| canonicalizer.finish(assemble::run_end(ended)));
     (record, canonical)

@@ -48,7 +48,7 @@ pub struct Btf<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Type {
     info: u32,
-    size_or_type: u32,
+    size_or_id: u32,
     /// Where its members or the like begin.
     body: usize,
 }
@@ -172,7 +172,7 @@ impl<'a> Btf<'a> {
         let found = self.type_at(*self.starts.get(id as usize).filter(|_| id != 0)? as usize)?;
         match found.kind() {
             kind::STRUCT | kind::UNION => Some(found),
-            kind::TYPEDEF..=kind::RESTRICT | kind::TYPE_TAG => self.resolve(found.size_or_type, depth),
+            kind::TYPEDEF..=kind::RESTRICT | kind::TYPE_TAG => self.resolve(found.size_or_id, depth),
             _ => None,
         }
     }
@@ -186,8 +186,8 @@ impl<'a> Btf<'a> {
 
     fn type_at(&self, at: usize) -> Option<Type> {
         let info = read_u32(self.types, at + 4)?;
-        let size_or_type = read_u32(self.types, at + 8)?;
-        Some(Type { info, size_or_type, body: at + 12 })
+        let size_or_id = read_u32(self.types, at + 8)?;
+        Some(Type { info, size_or_id, body: at + 12 })
     }
 
     fn string(&self, at: u32) -> Option<&'a [u8]> {

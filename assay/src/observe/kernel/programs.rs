@@ -243,8 +243,8 @@ fn no_map(map: &'static str) -> ProgramsError {
     ProgramsError::Map { map, reason: "the object has no such map".into() }
 }
 
-fn bad_map(map: &'static str, reason: impl ToString) -> ProgramsError {
-    ProgramsError::Map { map, reason: reason.to_string() }
+fn bad_map(map: &'static str, reason: impl std::fmt::Display) -> ProgramsError {
+    ProgramsError::Map { map, reason: format!("{reason}") }
 }
 
 /// The hook a counter belongs to.
