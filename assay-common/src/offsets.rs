@@ -119,6 +119,7 @@ offsets! {
     sk_rcv_saddr6 = "sock_common"."skc_v6_rcv_saddr"; ipv6_may_be_absent,
     sk_protocol = "sock"."sk_protocol",
     unix_addr = "unix_sock"."addr"; unix_may_be_a_module,
+    unix_path = "unix_sock"."path"; unix_may_be_a_module,
     unix_len = "unix_address"."len"; unix_may_be_a_module,
     unix_name = "unix_address"."name"; unix_may_be_a_module,
     css_dfl = "css_set"."dfl_cgrp",

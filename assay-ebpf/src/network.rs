@@ -9,6 +9,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
+use crate::chain::put_chain;
 use crate::emit::scratch;
 use crate::kernel::{Context, at_most, each, file_of, off, read, read_user};
 use crate::maps::{Scratch, TAILS, mode};
@@ -155,7 +156,8 @@ pub fn put_socket_file(scratch: &mut Scratch, file: u64) -> u16 {
         facts.local6 = read(sk + off!(sk_rcv_saddr6));
     }
     scratch.put_value(SectionTag::SockFacts, facts);
-    if family == AF_UNIX && scratch.call.op != Op::Connect as u16 && scratch.call.op != Op::Send as u16 {
+    let op = scratch.header().op;
+    if family == AF_UNIX && op != Op::Connect as u16 && op != Op::Send as u16 {
         let name: u64 = read(sk + off!(unix_addr));
         let len: u32 = if name == 0 { 0 } else { read(name + off!(unix_len)) };
         if len > 2 {
@@ -164,6 +166,12 @@ pub fn put_socket_file(scratch: &mut Scratch, file: u64) -> u16 {
                 name + off!(unix_name),
                 u64::from(len),
             );
+        }
+        // The name it was bound with may be relative to a directory left long ago; the file it made is known.
+        let place = sk + off!(unix_path);
+        let dentry: u64 = if op == Op::Listen as u16 { read(place + off!(path_dentry)) } else { 0 };
+        if dentry != 0 {
+            put_chain(scratch, SectionTag::ChainA, 0, dentry, read(place + off!(path_mnt)));
         }
     }
     family

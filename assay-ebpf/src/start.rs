@@ -94,6 +94,13 @@ pub fn set_job(scratch: &mut Scratch, which: Which, dir: i32, mode: u32) {
     let first = scratch.walk[index][WALK_START];
     let (dentry, mnt) = if first == b'/' {
         match own_descriptor(&scratch.walk[index]) {
+            // The link itself is meant, not where it leads.
+            Some((_, after))
+                if mode == crate::maps::mode::LINK
+                    && scratch.walk[index][after as usize & (WALK_LEN - 1)] == 0 =>
+            {
+                (root_dentry, root_mnt)
+            }
             Some((fd, after)) => {
                 pos = after;
                 place_of(file_of(fd))

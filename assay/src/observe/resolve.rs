@@ -370,7 +370,11 @@ fn net(call: &Call) -> Result<Act, &'static str> {
         _ => NetOp::Send,
     };
     if op == NetOp::Listen {
-        let endpoint = endpoint::local(socket, call.unix_name.as_ref());
+        // A UNIX socket's file is known better than by the name it was bound with.
+        let endpoint = match &call.a.chain {
+            Some(_) => Endpoint::UnixPath(path_of(&call.a, None)),
+            None => endpoint::local(socket, call.unix_name.as_ref()),
+        };
         return Ok(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: false }));
     }
     let Some(address) = &call.address else { return Err("no-address") };
