@@ -1,5 +1,6 @@
 //! One run as it was asked for: checked and complete. Pure.
 
+pub use crate::evidence::wire::Format;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -109,15 +110,6 @@ pub enum Progress {
     Auto,
     /// Never.
     Never,
-}
-
-/// How profile, evidence and report are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// YAML.
-    Yaml,
-    /// JSON.
-    Json,
 }
 
 /// Where the three artifacts of a profiled run go.

@@ -1,20 +1,32 @@
 //! Writes the artifacts that are made when the run is over, each whole or not at all.
 
+use super::artifact::{ArtifactError, Written};
 use super::recorder::{Ended, Recorded, Targets};
 use crate::evidence::Evidence;
 use crate::evidence::bundle;
 use crate::evidence::events::Emission;
+use crate::evidence::wire;
 
 /// Writes what was asked for; tells what is in place and what is not.
 pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) {
-    let _ = ended;
+    if let (Some(Ok(target)), Some(profile)) = (targets.of("evidence"), &ended.request.artifacts.profile) {
+        let text = wire::write(evidence, profile.format);
+        keep("evidence", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
+    }
     if let Some(Ok(target)) = targets.of("bundle") {
         let emission = emission();
-        let written = target.write(targets.owner, |out| bundle::write(evidence, &emission, out).map(drop));
-        match written {
-            Ok(written) => recorded.written.push(("bundle", written)),
-            Err(error) => recorded.unwritten.push(error.to_string()),
-        }
+        keep(
+            "bundle",
+            target.write(targets.owner, |out| bundle::write(evidence, &emission, out).map(drop)),
+            recorded,
+        );
+    }
+}
+
+fn keep(name: &'static str, written: Result<Written, ArtifactError>, recorded: &mut Recorded) {
+    match written {
+        Ok(written) => recorded.written.push((name, written)),
+        Err(error) => recorded.unwritten.push(error.to_string()),
     }
 }
 

@@ -74,6 +74,6 @@ mod tests {
             },
             1,
         );
-        assert_eq!(plan(offsets).unwrap().missing, ["unix_sock.addr"]);
+        assert_eq!(plan(offsets).unwrap().missing, ["unix_sock.addr", "unix_sock.path"]);
     }
 }
