@@ -153,6 +153,10 @@ impl Notices for Output {
         Self::error(self, text);
     }
 
+    fn problem(&self, text: &str) {
+        Self::problem(self, text);
+    }
+
     fn warning(&self, text: &str) {
         Self::warning(self, text);
     }

@@ -10,6 +10,7 @@ use crate::observe::kernel::programs::{Counters, ProgramsError};
 use crate::observe::loss::{Completeness, Kind, LossLedger};
 use crate::observe::pipeline::Totals;
 use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
+use crate::profile::effect::Effect;
 use crate::profile::name::Name;
 
 /// Adds up what the pipeline and the kernel half counted.
@@ -112,6 +113,7 @@ pub fn evidence(ended: &Ended, mut record: Record, canonical: Canonical) -> Evid
     };
     let mut evidence =
         Evidence { identity: canonical.identity, observed, coverage: Coverage { ledger: record.ledger } };
+    ended.hold.judge(&mut evidence);
     evidence.observed.verdict = verdict(ended, &evidence).into();
     evidence
 }
@@ -137,6 +139,19 @@ pub fn unauthorised(evidence: &Evidence) -> u64 {
 /// Effects that the policy stopped.
 pub fn denied_by_policy(evidence: &Evidence) -> u64 {
     evidence.observed.effects.values().filter(|facts| facts.denied_by == Some("policy")).count() as u64
+}
+
+/// Where work left the tree of the run, a sentence each.
+pub fn departures(evidence: &Evidence) -> Vec<String> {
+    let effects = evidence.identity.effects.iter();
+    effects
+        .filter_map(|effect| {
+            let what = super::hold::ends_observation(effect)?;
+            let Effect::Net(net) = effect else { return None };
+            let address = net.address.as_ref().map(Name::as_str).unwrap_or_default();
+            Some(format!("observation ended here: {address} is {what}, which may work on for the command"))
+        })
+        .collect()
 }
 
 /// Why the record is not whole, a sentence each.

@@ -28,7 +28,7 @@ pub fn execute(argv: &[CString], envp: &[CString]) -> i32 {
 }
 
 /// The files to try, in order.
-fn candidates(program: &[u8], path: Option<&[u8]>) -> Vec<CString> {
+pub fn candidates(program: &[u8], path: Option<&[u8]>) -> Vec<CString> {
     if program.is_empty() {
         return Vec::new();
     }

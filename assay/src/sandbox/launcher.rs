@@ -17,6 +17,8 @@ use rustix::thread::CapabilitySet;
 use super::mountinfo::{self, Mount};
 use super::spec::{Answer, Ids, LaunchSpec, Stage, Unheld};
 use super::{capabilities, descriptors, exec, namespace, signals};
+use crate::enforce::Confinement;
+use crate::enforce::confine::ConfineError;
 
 /// Says "start".
 pub const GO: u8 = b'g';
@@ -69,10 +71,16 @@ fn launch(stream: &mut UnixStream) -> Result<(), Failure> {
 /// Everything the command must not have, in the one order in which the kernel lets it go.
 fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
     let mut unheld = Vec::new();
+    let settings = &spec.settings;
+    let confinement = settings.ruleset.as_deref().map(Confinement::from_bytes).transpose();
+    let confinement = confinement.map_err(|error| refused(&error))?.unwrap_or_default();
     if spec.procs_file.is_some() && !close_control_groups() {
         unheld.push(Unheld::CgroupWritable);
     }
-    let settings = &spec.settings;
+    if !confinement.holds.is_empty() {
+        namespace::unshare_mounts().map_err(|errno| from(Stage::Ruleset, errno))?;
+        confinement.hold_mounts().map_err(|error| refused(&error))?;
+    }
     let dropped = CapabilitySet::from_bits_retain(settings.dropped);
     if !capabilities::drop_bounding(dropped) && !settings.has_no_new_privs {
         unheld.push(Unheld::BoundingSetKept);
@@ -84,6 +92,7 @@ fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
     if settings.has_no_new_privs {
         rustix::thread::set_no_new_privs(true).map_err(|errno| from(Stage::Privileges, errno))?;
     }
+    confinement.restrict().map_err(|error| refused(&error))?;
     Ok(unheld)
 }
 
@@ -136,6 +145,10 @@ fn take_on(ids: &Ids) -> Result<(), Errno> {
     rustix::thread::set_thread_groups(&groups)?;
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)
+}
+
+fn refused(error: &ConfineError) -> Failure {
+    Failure { stage: Stage::Ruleset, errno: libc::EPERM, detail: Some(error.to_string()) }
 }
 
 fn at(stage: Stage, error: &std::io::Error) -> Failure {

@@ -16,6 +16,7 @@ pub mod descriptors;
 pub mod duration;
 pub mod environment;
 pub mod exec;
+pub mod hold;
 pub mod host_facts;
 pub mod inherited;
 pub mod launcher;
@@ -43,6 +44,7 @@ use crate::evidence::Component;
 use cgroup::Group;
 use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
+use hold::Hold;
 use notice::Notices;
 use outcome::{ChildEnd, Decision, Ending, NotStarted};
 use recorder::{Ended, Places, Recorded, Recorder, Targets};
@@ -76,6 +78,7 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
     ending.losses = recorded.losses;
     ending.unauthorised = recorded.unauthorised;
     ending.denied = recorded.denied;
+    tell_sentences(&recorded.sentences, notices);
     let decision = outcome::decide(&ending);
     let Some(target) = targets.of("status") else { return decision };
     let bytes = status::render(ending.child, &decision, &recorded.written);
@@ -90,6 +93,17 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
         return outcome::decide(&ending);
     }
     decision
+}
+
+/// More sentences than this are only counted.
+const MAX_SENTENCES: usize = 25;
+
+/// What the policy stopped or did not authorise, and what would allow it.
+fn tell_sentences(sentences: &[String], notices: &dyn Notices) {
+    sentences.iter().take(MAX_SENTENCES).for_each(|sentence| notices.note(sentence));
+    if sentences.len() > MAX_SENTENCES {
+        notices.note(&format!("and {} more", sentences.len() - MAX_SENTENCES));
+    }
 }
 
 /// A run that started.
@@ -129,8 +143,11 @@ fn live(
         runtime_dir: environment.value(b"XDG_RUNTIME_DIR").map(PathBuf::from),
     };
 
+    let mut hold = Hold::prepare(request, &places, &environment, group.as_ref(), notices)?;
+    degradations.extend(hold.degradations().cloned());
+
     // The launcher prepares itself while the observer is armed, and then waits for the word.
-    let spec = start::launch_spec(request, &environment, group.as_ref(), None);
+    let spec = start::launch_spec(request, &environment, group.as_ref(), hold.confinement());
     let launch = Launch::spawn(&spec);
     let mut recorder = start::arm(request, &stage, targets, notices)?;
     let started_at = (SystemTime::now(), Instant::now());
@@ -140,7 +157,7 @@ fn live(
             degradations.extend(unheld.into_iter().map(start::to_degradation));
             stage.wait_ready().map_err(|why| LaunchError::Elsewhere(why.text().to_owned()))?;
             if let Some(recorder) = &mut recorder {
-                recorder.expect_start_of(launch.pid(), request, &places);
+                recorder.expect_start_of(launch.pid(), request, &places, hold.barriers());
             }
             start::deliver_early(&launch, &queue);
             launch.go()
@@ -158,6 +175,7 @@ fn live(
     if !stage.was_watched() {
         degradations.push(start::degradation(Component::Launch, "watchdog-killed"));
     }
+    hold.release();
     stage.clear().iter().for_each(|text| notices.warning(text));
     degradations.sort();
     degradations.dedup();
@@ -171,6 +189,7 @@ fn live(
         places,
         started_at: started_at.0,
         duration,
+        hold: &hold,
     };
     Ok(Lived { child, failures, recorded: recorder::finish(recorder, &ended, targets) })
 }

@@ -4,6 +4,8 @@
 pub trait Notices {
     /// Something went wrong.
     fn error(&self, text: &str);
+    /// A complaint that begins with its own place (`FILE:LINE:COL:`).
+    fn problem(&self, text: &str);
     /// Something to act on.
     fn warning(&self, text: &str);
     /// What to do about the line before.

@@ -10,8 +10,9 @@ use std::time::{Duration, SystemTime};
 use super::artifact::{ArtifactError, Owner, Target, Written};
 use super::cgroup::Group;
 use super::descendants::Fate;
+use super::hold::Hold;
 use super::outcome::ChildEnd;
-use super::request::{Mode, SandboxRequest};
+use super::request::SandboxRequest;
 use super::streamed::Stream;
 use super::{assemble, host_facts, writing};
 use crate::evidence::Degradation;
@@ -22,7 +23,7 @@ use crate::observe::observation::Observation;
 use crate::observe::pipeline::{Pipeline, Subject};
 use crate::observe::stream;
 use crate::observe::trace::TraceWriter;
-use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer};
+use crate::profile::canonical::{Barriers, CanonContext, Canonical, Canonicalizer};
 
 /// Nothing can be observed here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,6 +116,8 @@ pub struct Ended<'a> {
     pub started_at: SystemTime,
     /// From then until the end of the last descendant.
     pub duration: Duration,
+    /// What it is held to.
+    pub hold: &'a Hold,
 }
 
 /// What the record comes to.
@@ -130,6 +133,8 @@ pub struct Recorded {
     pub unauthorised: u64,
     /// Effects that the policy denied.
     pub denied: u64,
+    /// A sentence for each of both, and where observation ended.
+    pub sentences: Vec<String>,
 }
 
 /// A record in the making.
@@ -139,7 +144,6 @@ pub struct Recorder {
     group: PathBuf,
     recording: Option<Recording>,
     sinks: Sinks,
-    wants_profile: bool,
 }
 
 /// The pure half: from records to what the artifacts are made of.
@@ -187,13 +191,18 @@ impl Recorder {
         if let Some(Ok(target)) = arming.targets.of("records") {
             sinks.records = Some(RecordSink { out: Stream::open(target, arming.targets.owner) });
         }
-        let wants_profile = request.artifacts.profile.is_some() || request.mode == Mode::DryRun;
         let group = arming.group.directory().to_path_buf();
-        Ok(Self { observer, group, recording: None, sinks, wants_profile })
+        Ok(Self { observer, group, recording: None, sinks })
     }
 
     /// Tells the process that is about to become the command.
-    pub fn expect_start_of(&mut self, pid: u32, request: &SandboxRequest, places: &Places) {
+    pub fn expect_start_of(
+        &mut self,
+        pid: u32,
+        request: &SandboxRequest,
+        places: &Places,
+        barriers: Barriers,
+    ) {
         let subject = Subject { root_pid: pid, sees_uring: self.observer.sees_uring() };
         if let Some(records) = &mut self.sinks.records {
             let mut head = Vec::new();
@@ -202,11 +211,13 @@ impl Recorder {
         }
         // Without it, what the kernel half cannot finish stays unverified, which every such path then says.
         self.observer.follow(pid).ok();
-        let canonicalizer = self.wants_profile.then(|| {
+        // Without a profile too: what the policy stopped is told at the end of every run.
+        let canonicalizer = Some({
             let command = request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
             let mut context =
                 CanonContext::new(host_facts::roots(request, places, &self.group), command, pid);
             context.started_at = host_facts::now_seconds();
+            context.barriers = barriers;
             if let Some(ports) = host_facts::ephemeral_ports() {
                 context.ephemeral_ports = ports;
             }
@@ -270,6 +281,8 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
         let evidence = assemble::evidence(ended, record, canonical);
         told.unauthorised = assemble::unauthorised(&evidence);
         told.denied = assemble::denied_by_policy(&evidence);
+        told.sentences = ended.hold.sentences(&evidence);
+        told.sentences.extend(assemble::departures(&evidence));
         writing::write(&evidence, ended, targets, &mut told);
     }
     told
