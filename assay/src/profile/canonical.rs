@@ -101,8 +101,6 @@ pub struct Canonical {
     pub roots: BTreeMap<String, String>,
     /// What could not be told, for the ledger.
     pub gaps: BTreeSet<Gap>,
-    /// Directories where a temporary file was renamed onto its target: a policy must let names be made there.
-    pub temp_dirs: BTreeSet<Name>,
 }
 
 /// Folds observations as they come.

@@ -44,7 +44,6 @@ pub(super) fn settle(run: &Canonicalizer, end: RunEnd) -> Canonical {
         effects: BTreeMap::new(),
         folded: BTreeSet::new(),
         programs: BTreeMap::new(),
-        temp_dirs: BTreeSet::new(),
         run,
     };
     let command = settling.arguments(command, command_secrets);
@@ -71,7 +70,6 @@ struct Settling<'a> {
     effects: BTreeMap<Effect, EffectFacts>,
     folded: BTreeSet<(String, String, String)>,
     programs: BTreeMap<String, Vec<u8>>,
-    temp_dirs: BTreeSet<Name>,
 }
 
 impl Settling<'_> {
@@ -109,8 +107,7 @@ impl Settling<'_> {
             }
             _ => self.name(to),
         });
-        if let Some(own) = path.own.as_ref().filter(|_| !is_denied) {
-            self.temp_directory(own);
+        if path.own.is_some() && !is_denied {
             self.become_target(fact, &path, to.as_deref(), hits);
             return;
         }
@@ -158,13 +155,6 @@ impl Settling<'_> {
             let to = to.map(|to| Name::from_canonical(to.text.clone()));
             self.add(Effect::Fs(FsEffect { op, path, to, result: fact.result }), hits, false);
         }
-    }
-
-    fn temp_directory(&mut self, own: &str) {
-        let directory = own
-            .rsplit_once('/')
-            .map_or("/", |(directory, _)| if directory.is_empty() { "/" } else { directory });
-        self.temp_dirs.insert(Name::from_canonical(directory));
     }
 
     fn sockets(&mut self) {
@@ -335,8 +325,6 @@ impl Settling<'_> {
             })
             .collect();
         let programs = self.programs.into_iter().map(|(name, path)| (secrets.write(&name), path)).collect();
-        let temp_dirs =
-            self.temp_dirs.iter().map(|name| Name::from_canonical(secrets.write(name.as_str()))).collect();
         let mut degradations = end.degradations;
         degradations.sort();
         degradations.dedup();
@@ -357,7 +345,6 @@ impl Settling<'_> {
                 .map(|(var, path)| (var.name().to_owned(), Name::from_bytes(path).as_str().to_owned()))
                 .collect(),
             gaps: gaps(run),
-            temp_dirs,
         }
     }
 }

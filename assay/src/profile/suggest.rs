@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::{Effect, EffectResult, FsEffect, FsOp, NetEffect, NetEffectOp, Port};
+use super::identity::Fold;
 use super::name::Name;
 use super::wire::{Comments, Grant, Profile};
 
@@ -35,13 +36,14 @@ const MANY: usize = 16;
 /// The most rules of `fs` that the policy reader should have to bear.
 const MAX_RULES: usize = 8_000;
 
-/// The profile of a run.
-pub fn suggest<'a>(effects: impl IntoIterator<Item = &'a Effect>, temp_dirs: &BTreeSet<Name>) -> Profile {
+/// The profile of a run: what it did, and which temporary names became others.
+pub fn suggest<'a>(effects: impl IntoIterator<Item = &'a Effect>, folded: &[Fold]) -> Profile {
     let effects: Vec<&Effect> =
         effects.into_iter().filter(|effect| effect.result() == EffectResult::Ok).collect();
     let mut suggestion = Suggestion { made: made_by(&effects), ..Suggestion::default() };
-    for directory in temp_dirs {
-        suggestion.names_in(directory.as_str());
+    // A file that was written under a temporary name and renamed: names are made where both names are.
+    for fold in folded.iter().filter(|fold| fold.rule.split('+').any(|rule| rule == "temp-rename")) {
+        suggestion.names_in(parent(&fold.to));
     }
     let mut programs = BTreeSet::new();
     let mut is_listable = true;

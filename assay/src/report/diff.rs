@@ -285,7 +285,7 @@ pub fn markdown(out: &mut dyn Write, changes: &[Change], a: &Manifest, b: &Manif
 }
 
 /// A code span that text cannot leave: its fence is longer than any run of backticks inside.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let text = harmless(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

@@ -3,6 +3,7 @@
 pub mod diff;
 pub mod gate;
 pub mod json;
+pub mod markdown;
 pub mod sarif;
 pub mod show;
 pub mod text;

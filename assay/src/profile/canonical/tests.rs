@@ -277,7 +277,17 @@ fn a_temporary_file_renamed_onto_its_target_is_a_write_of_the_target() {
             "attr ${WORKDIR}/data.txt ok",
         ],
     );
-    assert_eq!(canonical.temp_dirs.iter().map(Name::as_str).collect::<Vec<_>>(), ["${WORKDIR}"]);
+    let folds: Vec<(&str, &str)> =
+        canonical.folded.iter().map(|fold| (fold.rule.as_str(), fold.to.as_str())).collect();
+    assert_eq!(
+        folds,
+        [
+            ("derived-name+temp-rename", "${WORKDIR}/.f.txt.${RANDOM}"),
+            ("derived-name+temp-rename", "${WORKDIR}/f.txt"),
+            ("temp-name+temp-rename", "${WORKDIR}/data.txt"),
+            ("temp-name+temp-rename", "${WORKDIR}/sed${RANDOM}"),
+        ]
+    );
 }
 
 #[test]
