@@ -10,7 +10,7 @@ use crate::observe::kernel::programs::{Counters, ProgramsError};
 use crate::observe::loss::{Completeness, Kind, LossLedger};
 use crate::observe::pipeline::Totals;
 use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
-use crate::profile::effect::Effect;
+use crate::profile::effect::{Effect, EffectResult};
 use crate::profile::name::Name;
 
 /// Adds up what the pipeline and the kernel half counted.
@@ -133,7 +133,10 @@ fn verdict(ended: &Ended, evidence: &Evidence) -> &'static str {
 
 /// Effects that the policy does not authorise and nothing stopped.
 pub fn unauthorised(evidence: &Evidence) -> u64 {
-    evidence.observed.effects.values().filter(|facts| facts.is_authorised == Some(false)).count() as u64
+    // What was refused did not happen, so nobody needed authority for it.
+    let happened = |effect: &Effect| super::hold::result_of(effect) == EffectResult::Ok;
+    let effects = evidence.observed.effects.iter();
+    effects.filter(|(effect, facts)| happened(effect) && facts.is_authorised == Some(false)).count() as u64
 }
 
 /// Effects that the policy stopped.

@@ -155,14 +155,10 @@ impl Hold {
         let is_held = self.mode != Mode::DryRun;
         for (effect, facts) in &mut evidence.observed.effects {
             let verdict = self.verdict(effect, &roots);
-            match result_of(effect) {
-                EffectResult::Ok => facts.is_authorised = Some(verdict.is_allowed()),
-                EffectResult::Denied => {
-                    // What was refused did not happen, so nobody needed authority for it.
-                    let by_policy = is_held && (!verdict.is_allowed() || facts.denied_by == Some("policy"));
-                    facts.denied_by = Some(if by_policy { "policy" } else { "system" });
-                    facts.is_authorised = Some(verdict.is_allowed());
-                }
+            facts.is_authorised = Some(verdict.is_allowed());
+            if result_of(effect) == EffectResult::Denied {
+                let is_ours = is_held && (!verdict.is_allowed() || facts.denied_by == Some("policy"));
+                facts.denied_by = Some(if is_ours { "policy" } else { "system" });
             }
         }
         evidence.observed.policy_digest = Some(self.policy.digest);
@@ -234,7 +230,8 @@ fn sentence(denial: &Denial) -> String {
     format!("{}: {}; {}", denial.what, denial.why(), denial.remedy)
 }
 
-fn result_of(effect: &Effect) -> EffectResult {
+/// Whether it happened.
+pub fn result_of(effect: &Effect) -> EffectResult {
     match effect {
         Effect::Fs(fs) => fs.result,
         Effect::Exec(exec) => exec.result,
