@@ -1,4 +1,8 @@
 //! What can be tested without privileges, from outside: one binary, one module a subject.
 
+mod attest;
+mod evidence;
 mod freshness;
 mod oracle;
+mod sample;
+mod schema;

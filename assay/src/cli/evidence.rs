@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use crate::canon::value::{Object, Value};
-use crate::canon::write;
 use crate::cli::output::Output;
 use crate::evidence::integrity::{Code, shown};
 use crate::exit::Exit;
+use crate::report::json::to_text;
 
 mod attest;
 mod diff;
@@ -153,7 +153,7 @@ fn not_good(args: &VerifyArgs, error: &InputError, out: &Output) -> Exit {
 }
 
 fn tell(args: &VerifyArgs, text: &str, object: Object, exit: Exit, out: &Output) -> Exit {
-    let json = || write::to_string(&object.into()) + "\n";
+    let json = || to_text(&object.into()) + "\n";
     let result = match args.format {
         Format::Text => text.to_owned(),
         Format::Json => json(),

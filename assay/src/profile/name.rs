@@ -80,7 +80,8 @@ fn push_hex(bytes: &[u8], out: &mut String) {
     }
 }
 
-fn must_escape(c: char) -> bool {
+/// Whether a name never holds this character as it is.
+pub fn must_escape(c: char) -> bool {
     matches!(c,
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}'
         | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

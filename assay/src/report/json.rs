@@ -1,8 +1,30 @@
 //! What was found → JSON for programs. Canonical, so that equal findings are equal bytes.
 
+use std::fmt::Write as _;
+
 use crate::canon::value::{Object, Value};
+use crate::canon::write;
 use crate::evidence::lint::{Finding, Level, Report};
 use crate::evidence::verify::Verified;
+use crate::profile::name::must_escape;
+
+/// The text of a value: canonical, but for characters that a terminal or an editor would act on, which are escaped.
+pub fn to_text(value: &Value) -> String {
+    let text = write::to_string(value);
+    if !text.contains(must_escape) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if must_escape(c) {
+            // All of them are one unit of UTF-16, and stand only inside strings.
+            write!(out, "\\u{:04x}", u32::from(c)).expect("writing to a String cannot fail");
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
 
 /// `{findings, ignored, more, run_id, run_root, counts}`
 pub fn lint(report: &Report, verified: &Verified) -> Value {
@@ -53,4 +75,17 @@ fn finding(finding: &Finding) -> Object {
     ]);
     object.set_some("event", finding.sequence.map(Value::count));
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_escaped_and_reads_back_the_same() {
+        let value = Value::from("a\u{9b}2J\u{7f}\u{202e}\u{feff}\n\u{1f980}");
+        let text = to_text(&value);
+        assert_eq!(text, "\"a\\u009b2J\\u007f\\u202e\\ufeff\\n\u{1f980}\"");
+        assert_eq!(crate::canon::read::parse(text.as_bytes()), Ok(value));
+    }
 }

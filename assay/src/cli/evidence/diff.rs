@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use super::input::{Input, InputError, both_are_stdin, write_result};
-use crate::canon::write;
 use crate::cli::output::Output;
 use crate::evidence::diff::{Change, Outline, Picker, changes};
 use crate::evidence::verify::Verified;
@@ -67,7 +66,7 @@ pub fn run(args: &Args, out: &Output) -> Exit {
         }
         Format::Markdown => report::diff::markdown(&mut bytes, &changes, &a, &b),
         Format::Json => {
-            bytes = (write::to_string(&report::diff::json(&changes, &a, &b)) + "\n").into_bytes();
+            bytes = (report::json::to_text(&report::diff::json(&changes, &a, &b)) + "\n").into_bytes();
             Ok(())
         }
     };

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use super::Format;
 use super::input::{Input, InputError, both_are_stdin, write_result};
-use crate::canon::write;
 use crate::cli::output::Output;
 use crate::enforce::files::{HostFiles, nameservers};
 use crate::evidence::gate::{Baseline, Gate, Partial, Terms};
@@ -76,8 +75,8 @@ pub fn run(args: &Args, out: &Output) -> Exit {
                 policy_digest: policy.map(|policy| policy.digest.to_string()),
                 baseline_run_id: baseline.map(|verified| verified.manifest.run_id),
             };
-            bytes =
-                (write::to_string(&report::gate::json(&judgement, &verified, &terms)) + "\n").into_bytes();
+            bytes = (report::json::to_text(&report::gate::json(&judgement, &verified, &terms)) + "\n")
+                .into_bytes();
         }
     }
     if !write_result(out, &bytes) {

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::input::{Input, read_small, write_result};
-use crate::canon::write;
 use crate::cli::output::Output;
 use crate::evidence::lint::rules::{self, RULES};
 use crate::evidence::lint::settings::{self, Settings};
@@ -93,12 +92,12 @@ pub fn run(args: &Args, out: &Output) -> Exit {
             report::text::lint(&mut bytes, &report, &verified, paint).expect("writing to a Vec cannot fail");
         }
         Format::Json => {
-            bytes = (write::to_string(&report::json::lint(&report, &verified)) + "\n").into_bytes();
+            bytes = (report::json::to_text(&report::json::lint(&report, &verified)) + "\n").into_bytes();
         }
         Format::Sarif => {
             let name = if bundle == Path::new("-") { "stdin".into() } else { bundle.to_string_lossy() };
             let log = report::sarif::lint(&report, &name, env!("CARGO_PKG_VERSION"));
-            bytes = (write::to_string(&log) + "\n").into_bytes();
+            bytes = (report::json::to_text(&log) + "\n").into_bytes();
         }
     }
     if !write_result(out, &bytes) {

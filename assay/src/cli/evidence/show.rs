@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use super::Format;
 use super::input::{Input, InputError};
 use crate::canon::value::Value;
-use crate::canon::write;
 use crate::cli::output::Output;
 use crate::cli::pager::Pager;
 use crate::evidence::verify::{Event, Verified};
 use crate::evidence::view::{Content, View};
 use crate::exit::Exit;
+use crate::report::json::to_text;
 use crate::report::show::{Head, line};
 use crate::report::text::Paint;
 
@@ -90,7 +90,7 @@ fn show(args: &Args, out: &Output) -> Result<(), String> {
     written.map_err(|error| format!("write the result: {error}"))
 }
 
-/// Streams `{events, manifest, verified}`, canonical as a whole.
+/// Streams `{events, manifest, verified}`.
 fn json(
     args: &Args,
     input: &mut Input,
@@ -102,13 +102,13 @@ fn json(
     let mut is_first = true;
     let result = input.verify_again(verified, |_, event| {
         if printed.is_ok() && is_asked_for(args, event) {
-            let mut text = if is_first { String::new() } else { ",".to_owned() };
+            let comma = if is_first { "" } else { "," };
             is_first = false;
-            write::append(&Value::Object(event.object.clone()), &mut text);
-            *printed = writer.write_all(text.as_bytes());
+            let text = to_text(&Value::Object(event.object.clone()));
+            *printed = write!(writer, "{comma}{text}");
         }
     });
-    let manifest = write::to_string(&Value::Object(verified.manifest.object.clone()));
+    let manifest = to_text(&Value::Object(verified.manifest.object.clone()));
     // `verified` is said last: a reader that stops before has no whole JSON.
     let is_verified = result.is_ok();
     writeln!(writer, "],\"manifest\":{manifest},\"verified\":{is_verified}}}")?;

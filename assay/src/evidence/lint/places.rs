@@ -4,6 +4,8 @@
 //! begin at any component. One that ends in `/` holds for what lies beneath, any other for that name alone. `*`
 //! stands for any text within a component.
 
+use std::borrow::Cow;
+
 /// Configuration that makes an agent, a repository or the system run code later.
 pub const PROTECTED: &[&str] = &[
     // Git hooks and what tools put in their place.
@@ -285,7 +287,29 @@ pub const METADATA: &[&str] = &[
 
 /// Whether one of the patterns holds for `path`.
 pub fn is_among(path: &str, patterns: &[&str]) -> bool {
-    patterns.iter().any(|pattern| matches(pattern, path))
+    let path = folded(path);
+    patterns.iter().any(|pattern| matches(pattern, &path))
+}
+
+/// A name without `//`, `.` and `..`, which a recorder never writes and somebody who wants to pass unseen might.
+fn folded(path: &str) -> Cow<'_, str> {
+    let is_odd = |part: &str| matches!(part, "" | "." | "..");
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    if !inner.split('/').any(is_odd) {
+        return Cow::Borrowed(path);
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in inner.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let root = if path.starts_with('/') { "/" } else { "" };
+    let end = if path.ends_with('/') && !parts.is_empty() { "/" } else { "" };
+    Cow::Owned(format!("{root}{}{end}", parts.join("/")))
 }
 
 /// Whether a pattern holds for `path`.
@@ -372,6 +396,9 @@ mod tests {
                 "/home/u/.bashrc",
                 "/etc/cron.d/x",
                 "${WORKDIR}/.claude/settings.local.json",
+                "${WORKDIR}/.git//hooks/./x",
+                "${WORKDIR}/.git/x/../hooks/y",
+                "/etc/../etc/passwd",
             ],
             &[
                 "${WORKDIR}/.git/hooks/",
