@@ -11,21 +11,13 @@ use crate::canon::value::{Object, Value};
 use crate::canon::{indented, yaml};
 use crate::observe::loss::{Gap, Kind, LossLedger};
 use crate::profile::effect::Effect;
+pub use crate::profile::wire::Format;
 
 use super::identity::{self, IdentityError};
 use super::{Coverage, EffectFacts, Evidence, Fold, Observed, ProcessFacts};
 
 /// Name and version of the format.
 pub const SCHEMA: &str = "assay.evidence-profile/v1";
-
-/// The two texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// YAML.
-    Yaml,
-    /// JSON, indented.
-    Json,
-}
 
 /// Writes the evidence profile.
 pub fn write(evidence: &Evidence, format: Format) -> String {

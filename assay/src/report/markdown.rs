@@ -48,9 +48,9 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     }
 
     let effects = || identity.effects.iter();
-    let outside: Vec<String> = effects().filter_map(|effect| written_outside(effect)).collect();
+    let outside: Vec<String> = effects().filter_map(written_outside).collect();
     list(out, "Written outside the work directory", &unique(outside), "nothing")?;
-    let protected: Vec<String> = effects().filter_map(|effect| touched_protected(effect)).collect();
+    let protected: Vec<String> = effects().filter_map(touched_protected).collect();
     list(out, "Protected configuration written", &unique(protected), "none")?;
     let connections: Vec<String> = effects()
         .filter_map(|effect| match effect {
@@ -415,7 +415,7 @@ fn processes(out: &mut dyn Write, processes: &[ProcessFacts]) -> io::Result<()> 
 fn ended(status: Option<i32>) -> String {
     match status {
         Some(0) | None => String::new(),
-        Some(status) if status & 0x7f == 0 => format!(" — exit {}", (status >> 8) & 0xff),
+        Some(status) if status.trailing_zeros() >= 7 => format!(" — exit {}", (status >> 8) & 0xff),
         Some(status) => format!(" — signal {}", status & 0x7f),
     }
 }

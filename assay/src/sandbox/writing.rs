@@ -5,13 +5,26 @@ use super::recorder::{Ended, Recorded, Targets};
 use crate::evidence::Evidence;
 use crate::evidence::bundle;
 use crate::evidence::events::Emission;
-use crate::evidence::wire;
+use crate::evidence::{identity, wire};
+use crate::profile::suggest;
+use crate::report::markdown;
 
 /// Writes what was asked for; tells what is in place and what is not.
 pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) {
     if let (Some(Ok(target)), Some(profile)) = (targets.of("evidence"), &ended.request.artifacts.profile) {
         let text = wire::write(evidence, profile.format);
         keep("evidence", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
+    }
+    if let (Some(Ok(target)), Some(profile)) = (targets.of("profile"), &ended.request.artifacts.profile) {
+        let identity = &evidence.identity;
+        let run_id = identity::run_id(&identity::digest(identity));
+        let comments = suggest::comments(&identity.command, &run_id, &identity.effects);
+        let text =
+            suggest::suggest(&identity.effects, &evidence.observed.folded).write(&comments, profile.format);
+        keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
+    }
+    if let Some(Ok(target)) = targets.of("report") {
+        keep("report", target.write(targets.owner, |out| markdown::write(out, evidence)), recorded);
     }
     if let Some(Ok(target)) = targets.of("bundle") {
         let emission = emission();
