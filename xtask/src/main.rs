@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod check;
 mod ebpf;
 mod initramfs;
@@ -47,6 +48,9 @@ enum Command {
     },
     /// Hold traces against strace's, and write the table in docs/oracle.md.
     Oracle,
+    /// Measurements behind the decisions.
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// The rules of architecture and style that a program can check.
     Tidy,
 }
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
             vm::execute(variant.as_deref(), &filters).map(|()| ExitCode::SUCCESS)
         }
         Command::Oracle => oracle::execute().map(|()| ExitCode::SUCCESS),
+        Command::Bench(what) => bench::execute(&what).map(|()| ExitCode::SUCCESS),
         Command::Tidy => tidy::execute().map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

@@ -138,6 +138,9 @@ pub const UNSAFE: &[&str] = &[
     "assay/src/host/landlock_abi.rs",
     "assay/src/enforce/mount_attr.rs",
     "assay/src/enforce/syscall_filter.rs",
+    // bpf(2) for bare instructions, and calls that no library makes, to be measured.
+    "xtask/src/bench/bpf.rs",
+    "xtask/src/bench/raw_calls.rs",
     // What the launcher does to itself, done between fork and exec of a test.
     "tests/kernel/confined.rs",
     // execve, unshare, getpwnam_r; masks, dispositions and signalfd; what was open before main.
