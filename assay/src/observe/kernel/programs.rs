@@ -14,6 +14,9 @@ use zerocopy::IntoBytes as _;
 use super::btf::{Btf, BtfError};
 use super::plan::{Plan, PlanError, plan};
 
+/// Threads that load programs.
+const LOADERS: usize = 4;
+
 /// Where a kernel shows its own BTF.
 pub const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 
@@ -183,11 +186,7 @@ pub struct Counters {
 }
 
 fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
-    for program in PROGRAMS {
-        if !matches!(program.place, Place::Uring(..)) {
-            load_one(ebpf, program.name)?;
-        }
-    }
+    load_all(ebpf)?;
     let mut tails = Vec::new();
     for program in PROGRAMS {
         if let Place::Tail(slot) = program.place {
@@ -215,7 +214,6 @@ fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
 fn attach_uring(ebpf: &mut Ebpf) -> Result<bool, ProgramsError> {
     for program in PROGRAMS {
         let Place::Uring(newer, older) = program.place else { continue };
-        load_one(ebpf, program.name)?;
         let raw = raw(ebpf, program.name)?;
         if raw.attach(newer).is_err() && raw.attach(older).is_err() {
             return Ok(false);
@@ -224,8 +222,30 @@ fn attach_uring(ebpf: &mut Ebpf) -> Result<bool, ProgramsError> {
     Ok(true)
 }
 
-fn load_one(ebpf: &mut Ebpf, name: &'static str) -> Result<(), ProgramsError> {
-    raw(ebpf, name)?.load().map_err(|source| refused(name, source))
+/// Loads every program, several at a time: nearly all of it is the verifier's work, and it works in parallel.
+fn load_all(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
+    let (sender, results) = std::sync::mpsc::channel();
+    let waiting = std::sync::Mutex::new(ebpf.programs_mut().collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        for _ in 0..LOADERS {
+            let (sender, waiting) = (sender.clone(), &waiting);
+            scope.spawn(move || {
+                loop {
+                    let next = waiting.lock().ok().and_then(|mut waiting| waiting.pop());
+                    let Some((name, program)) = next else { break };
+                    let loaded = <&mut RawTracePoint>::try_from(program).and_then(RawTracePoint::load);
+                    if let Err(source) = loaded {
+                        let name =
+                            PROGRAMS.iter().find(|known| known.name == name).map_or("?", |known| known.name);
+                        // The receiver outlives the scope.
+                        sender.send(refused(name, source)).ok();
+                    }
+                }
+            });
+        }
+    });
+    drop(sender);
+    results.try_iter().next().map_or(Ok(()), Err)
 }
 
 fn raw<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut RawTracePoint, ProgramsError> {
