@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use assay_common::limits::PROCESSES_LEN;
+
 use super::host_facts;
 use super::outcome::ChildEnd;
 use super::recorder::{Ended, Record};
@@ -44,6 +46,13 @@ pub fn record(
     }
     for field in missing_fields.iter().filter(|field| field.starts_with("unix_")) {
         ledger.admit(Kind::Net, "kernel-field-missing", field);
+    }
+    if totals.processes > u64::from(PROCESSES_LEN) {
+        admit_all(
+            &mut ledger,
+            "process-table-full",
+            "a process that left the group may not have been noticed",
+        );
     }
     if !totals.has_started {
         admit_all(&mut ledger, "start-not-seen", "the start of the command was not recorded");
