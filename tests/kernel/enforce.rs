@@ -235,5 +235,32 @@ fn the_plan_for_this_kernel_leaves_little_unheld() {
     let (output, plan) = scene.run(&policy, "true");
     assert!(output.status.success(), "{output:?}");
     let left: Vec<_> = plan.degradations.iter().map(assay::enforce::Degradation::explain).collect();
-    assert_eq!(left, ["net: sockets with a path are not held: unix"]);
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn sockets_of_others_cannot_be_reached_and_its_own_can() {
+    if !are_met("sockets_of_others_cannot_be_reached_and_its_own_can", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    let sockets = scene.path("sockets");
+    fs::create_dir(&sockets).unwrap();
+    let _engine = UnixListener::bind(sockets.join("docker.sock")).unwrap();
+    let _allowed = UnixListener::bind(sockets.join("allowed.sock")).unwrap();
+    let _own = UnixListener::bind(scene.path("w/own.sock")).unwrap();
+    let shown = sockets.display();
+    let policy = scene.policy(&format!("{OPEN_WORKDIR}}}\nnet: {{allow: ['unix:{shown}/allowed.sock']}}"));
+    let check = |path: &str, want: &str| {
+        let script = format!(
+            "import socket\ntry:\n socket.socket(socket.AF_UNIX).connect('{path}')\n print('passed')\nexcept OSError as e:\n print(e.errno)\n"
+        );
+        let (output, plan) = scene.run_program(&policy, &["python3", "-c", &script]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), want, "{path}: {output:?}");
+        assert_eq!(plan.degradations, [].into(), "{path}");
+    };
+    check(&format!("{shown}/docker.sock"), "111");
+    check("../sockets/docker.sock", "111");
+    check(&format!("{shown}/allowed.sock"), "passed");
+    check("own.sock", "passed");
 }

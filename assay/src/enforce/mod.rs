@@ -19,6 +19,7 @@ pub mod mount_attr;
 pub mod mounts;
 pub mod net_plan;
 pub mod plan;
+pub mod sockets;
 pub mod status;
 pub mod survey;
 pub mod syscall_filter;

@@ -84,7 +84,7 @@ pub fn plan(
             }
         }
     }
-    plan_unix(policy, landlock, ruleset, &mut miss);
+    plan_unix(policy, landlock, means, ruleset, &mut miss);
     if !means.syscall_filter {
         miss("family-not-held", "other families");
     }
@@ -104,7 +104,13 @@ pub fn plan(
 }
 
 /// UNIX sockets: by path where the kernel restricts that, abstract ones by scope.
-fn plan_unix(policy: &Policy, landlock: &Landlock, ruleset: &mut Ruleset, miss: &mut dyn FnMut(&str, &str)) {
+fn plan_unix(
+    policy: &Policy,
+    landlock: &Landlock,
+    means: Means,
+    ruleset: &mut Ruleset,
+    miss: &mut dyn FnMut(&str, &str),
+) {
     let everything = policy.net_allow.iter().any(|rule| rule.applies_to_unix_path(b"/"));
     if landlock.has(Right::ResolveUnix) {
         for rule in &policy.net_allow {
@@ -115,7 +121,7 @@ fn plan_unix(policy: &Policy, landlock: &Landlock, ruleset: &mut Ruleset, miss: 
                 }
             }
         }
-    } else if !everything {
+    } else if !everything && !means.mounts {
         miss("unix-not-held", "unix");
     }
     let names_abstract = policy.net_allow.iter().any(|rule| matches!(rule.target, Target::UnixAbstract(_)));
@@ -189,7 +195,7 @@ fn status_of(
         .collect();
     match &rule.target {
         Target::UnixPath(_) => {
-            if !landlock.has(Right::ResolveUnix) {
+            if !landlock.has(Right::ResolveUnix) && !means.mounts {
                 reasons.push("unix-not-held".into());
             }
         }
@@ -199,6 +205,7 @@ fn status_of(
     match (reasons.is_empty(), means.cgroup_programs, &rule.target) {
         (false, _, _) => Held::Not(reasons),
         (true, true, Target::Any | Target::Net(_) | Target::Host(_)) => Held::By("cgroup"),
+        (true, _, Target::UnixPath(_)) if !landlock.has(Right::ResolveUnix) => Held::By("mount"),
         (true, _, _) => Held::By("landlock"),
     }
 }

@@ -11,6 +11,7 @@ use super::net_plan::{self, NetTable};
 use super::status::{Component, Degradation, Held, RuleStatus};
 use super::survey::{Found, Kind, Survey};
 use crate::host::{Landlock, Right};
+use crate::policy::check::{Request, judge};
 use crate::policy::rule::{Access, AccessSet, PathRule, Policy};
 
 /// What is told to the kernel, and what is not held.
@@ -38,6 +39,7 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
     files.collect_grants();
     files.subtract_denies();
     files.place_denies();
+    files.mask_sockets();
     let FilePlan { grants, mut holds, mut degradations, mut rules, split, .. } = files;
     // A mount comes before those beneath it, and a mask hides what would be beneath it.
     holds.sort_by(|a, b| a.path.cmp(&b.path));
@@ -46,6 +48,7 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
         .filter(|hold| hold.means == MountMeans::MaskDirectory)
         .map(|hold| hold.path.clone())
         .collect();
+    holds.dedup_by(|later, first| later.path == first.path);
     holds.retain(|hold| !masks.iter().any(|mask| is_beneath(&hold.path, mask)));
     let mut ruleset = Ruleset::default();
     if landlock.is_present() {
@@ -75,6 +78,9 @@ fn not_governed(landlock: &Landlock) -> Vec<String> {
         "running a readable file through an interpreter or the ELF loader".to_owned(),
         "what is done through descriptors the command was given".to_owned(),
     ];
+    if !landlock.has(Right::ResolveUnix) {
+        list.push("connecting to sockets that others make outside the writable trees during the run".into());
+    }
     if !landlock.has(Right::ScopeSignal) {
         list.push("signals to processes outside the run".into());
     }
@@ -330,6 +336,33 @@ impl<'a> FilePlan<'a> {
         }
     }
 
+    /// Sockets that are there and that no rule allows. Landlock leaves connecting to them alone before ABI 9, and
+    /// a deny inside a writable tree always.
+    fn mask_sockets(&mut self) {
+        if !self.means.mounts {
+            return;
+        }
+        let sockets = self.survey.sockets.iter();
+        for path in sockets.filter(|path| !judge(self.policy, Request::UnixPath(path)).is_allowed()) {
+            let is_writable = !self.conflict(path, AccessSet::of(Access::Write)).is_empty();
+            if is_writable || !self.landlock.has(Right::ResolveUnix) {
+                let pins = self.pins(path);
+                self.holds.push(Hold { path: path.clone(), means: MountMeans::MaskFile, pins });
+            }
+        }
+    }
+
+    /// The directories from the outermost writable tree down to `path`.
+    fn pins(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        let writable = self
+            .grants
+            .iter()
+            .filter(|grant| is_beneath(path, &grant.path) && grant.access.has(Access::Write))
+            .map(|grant| grant.path.as_slice())
+            .min_by_key(|path| path.len());
+        writable.map_or_else(Vec::new, |from| between(from, path))
+    }
+
     fn degrade(&mut self, access: AccessSet, reason: &str, detail: String) -> String {
         let component =
             if access == AccessSet::of(Access::Execute) { Component::Exec } else { Component::Fs };
@@ -362,13 +395,7 @@ impl<'a> FilePlan<'a> {
         if !self.means.mounts {
             return None;
         }
-        let writable = self
-            .grants
-            .iter()
-            .filter(|grant| is_beneath(path, &grant.path) && grant.access.has(Access::Write))
-            .map(|grant| grant.path.as_slice())
-            .min_by_key(|path| path.len());
-        let pins = writable.map_or_else(Vec::new, |from| between(from, path));
+        let pins = self.pins(path);
         let has = |access| denied.has(access);
         let means = match (has(Access::Read), has(Access::Write), has(Access::Execute)) {
             (true, _, _) if kind == Kind::Directory => MountMeans::MaskDirectory,

@@ -26,6 +26,8 @@ pub struct Survey {
     pub loaders: Vec<Vec<u8>>,
     /// Addresses of the hosts that rules name; empty when the look-up failed.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
+    /// UNIX sockets that are there, by path, links resolved.
+    pub sockets: Vec<Vec<u8>>,
     /// Names directly in the directories a denied program is split out of: directory to names.
     pub listings: BTreeMap<Vec<u8>, Vec<(Vec<u8>, Kind)>>,
 }
@@ -67,6 +69,7 @@ pub fn survey(policy: &Policy) -> Survey {
         exec_deny: look(&policy.exec_deny),
         loaders: Vec::new(),
         hosts: look_up_hosts(policy),
+        sockets: super::sockets::find(),
         listings: BTreeMap::new(),
     };
     let programs =

@@ -40,6 +40,11 @@ fn survey_of(policy: &Policy, there: &[(&str, Kind)]) -> Survey {
         exec_deny: look(&policy.exec_deny),
         loaders: vec![b"/lib/ld.so".to_vec()],
         hosts: BTreeMap::new(),
+        sockets: there
+            .iter()
+            .filter(|(name, _)| name.contains(".sock"))
+            .map(|(name, _)| name.as_bytes().to_vec())
+            .collect(),
         listings,
     }
 }
@@ -199,7 +204,7 @@ fn addresses_need_cgroup_programs_and_ports_do_not() {
     assert_eq!(plan.ruleset.ports.iter().copied().collect::<Vec<_>>(), [80, 81, 82, 5432]);
     assert!(net_reasons(&plan).contains(&"address-not-held 10.0.0.0/8:5432".to_owned()));
     let plan = plan_of(yaml, &[], 7, ALL_MEANS);
-    assert_eq!(net_reasons(&plan), ["unix-not-held unix"]);
+    assert_eq!(net_reasons(&plan), [""; 0]);
     assert_eq!(plan.net.unwrap().allow.len(), 2);
 }
 
@@ -208,4 +213,20 @@ fn an_allowed_name_that_does_not_exist_is_told_unless_a_wider_rule_covers_it() {
     let yaml = "fs: {allow: [{path: /w, access: [read, write]}, {path: /w/new, access: [write]}, {path: /v/new, access: [write]}]}";
     let plan = plan_of(yaml, &[("/w", D), ("/v", D)], 7, ALL_MEANS);
     assert_eq!(reasons(&plan), ["fs allow-not-existing /v/new"]);
+}
+
+#[test]
+fn sockets_that_no_rule_allows_are_masked() {
+    let there = [("/w", D), ("/w/own.sock", F), ("/run/a.sock", F), ("/run/b.sock", F), ("/w/no.sock", F)];
+    let yaml = "fs: {allow: [{path: /w, access: [read, write]}]}\nnet: {allow: ['unix:/run/b.sock'], deny: ['unix:/w/no.sock']}";
+    let plan = plan_of(yaml, &there, 7, ALL_MEANS);
+    let masked: Vec<_> =
+        plan.holds.iter().map(|hold| String::from_utf8_lossy(&hold.path).into_owned()).collect();
+    assert_eq!(masked, ["/run/a.sock", "/w/no.sock"]);
+    assert_eq!(net_reasons(&plan), [""; 0]);
+    let plan = plan_of(yaml, &there, 7, Means { mounts: false, ..ALL_MEANS });
+    assert_eq!(net_reasons(&plan), ["unix-not-held unix"]);
+    assert!(plan.holds.is_empty());
+    let plan = plan_of(yaml, &there, 9, ALL_MEANS);
+    assert!(plan.holds.iter().all(|hold| hold.path == b"/w/no.sock"), "the kernel itself holds the others");
 }
