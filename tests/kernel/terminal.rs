@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::sandbox::{ASSAY, groups_of, is_running, wait_until};
+use crate::harness::sandbox::{ASSAY, every_file, groups_of, is_running, wait_until};
 use crate::harness::tmux::Terminal;
 use crate::needs::{Need, are_met};
 
@@ -15,7 +15,8 @@ fn shell(test: &'static str, programs: &[&'static str]) -> Option<Terminal> {
     }
     let terminal = Terminal::open(test, "");
     terminal.enter(&format!(
-        "unset SUDO_UID; PS1='ready$ '; run() {{ {ASSAY} --quiet sandbox -- \"$@\"; }}; clear"
+        "unset SUDO_UID; PS1='ready$ '; run() {{ {ASSAY} --quiet sandbox --policy {} -- \"$@\"; }}; clear",
+        every_file().display()
     ));
     terminal.wait_for("a prompt", |screen| screen.trim() == "ready$");
     Some(terminal)
@@ -153,9 +154,10 @@ fn closing_the_window_hangs_up_the_command() {
     let folder = tempfile::tempdir().expect("a folder");
     let (pid, status) = (folder.path().join("pid"), folder.path().join("status"));
     let command = format!(
-        "exec {ASSAY} --quiet sandbox --status-file {} -- sh -c 'echo $$ $PPID > {1}.new; mv {1}.new {1}; while :; do sleep 0.02; done'",
+        "exec {ASSAY} --quiet sandbox --policy {2} --status-file {0} -- sh -c 'echo $$ $PPID > {1}.new; mv {1}.new {1}; while :; do sleep 0.02; done'",
         status.display(),
-        pid.display()
+        pid.display(),
+        every_file().display()
     );
     let terminal = Terminal::open("closing", &command);
     wait_until("the command runs", || pid.exists());

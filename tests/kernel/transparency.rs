@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::harness::sandbox::{ASSAY, run, sandbox, text};
+use crate::harness::sandbox::{ASSAY, every_file, run, sandbox, text};
 use crate::needs::{Need, are_met};
 
 const NEEDS: [Need; 3] = [Need::Root, Need::CgroupV2, Need::Program("bash")];
@@ -18,8 +18,8 @@ fn both(before: &str, probe: &str) -> (Output, Output) {
             .output()
             .expect("a shell")
     };
-    let options = "--quiet sandbox --env-passthrough --keep-caps SYS_ADMIN,SYS_PTRACE --";
-    (shell(""), shell(&format!("{ASSAY} {options}")))
+    let options = "--quiet sandbox --env-passthrough --keep-caps SYS_ADMIN,SYS_PTRACE --policy";
+    (shell(""), shell(&format!("{ASSAY} {options} {} --", every_file().display())))
 }
 
 fn check(before: &str, probe: &str) {
@@ -33,7 +33,8 @@ fn check(before: &str, probe: &str) {
     assert_eq!(with.status.code(), without.status.code(), "{before}; {probe}");
 }
 
-const SIGNALS: &str = "grep -E '^(SigQ|SigPnd|SigBlk|SigIgn|Umask|Uid|Gid|Groups|CoreDumping|Threads|Seccomp)' /proc/self/status";
+const SIGNALS: &str =
+    "grep -E '^(SigPnd|SigBlk|SigIgn|Umask|Uid|Gid|Groups|CoreDumping|Threads)' /proc/self/status";
 
 #[test]
 fn ignored_signals_stay_ignored_and_others_do_not_become_so() {
@@ -122,10 +123,14 @@ fn pipes_end_when_the_command_ends_them() {
     // The command closes its stdout and an inherited pipe, and lives on until the reader has seen the end of both.
     let script = r#"
         d=$(mktemp -d); mkfifo $d/one $d/two
-        "$0" --quiet sandbox -- sh -c 'exec >&- 5>&-; until [ -e "$0" ]; do sleep 0.01; done' $d/seen >$d/one 5>$d/two &
+        "$0" --quiet sandbox --policy "$1" -- sh -c 'exec >&- 5>&-; until [ -e "$0" ]; do sleep 0.01; done' $d/seen >$d/one 5>$d/two &
         exec 3<$d/one 4<$d/two
         cat <&3; cat <&4; touch $d/seen; wait; rm -r $d; echo done"#;
-    let output = Command::new("timeout").args(["10", "bash", "-c", script, ASSAY]).output().expect("bash");
+    let output = Command::new("timeout")
+        .args(["10", "bash", "-c", script, ASSAY])
+        .arg(every_file())
+        .output()
+        .expect("bash");
     assert_eq!(text(&output.stdout), "done\n", "{}", text(&output.stderr));
 }
 
@@ -228,5 +233,10 @@ fn only_secrets_are_missing_from_the_environment() {
     assert_eq!(listed(&["--env-allow", "MY_*"]), "A=\u{1} B=2 LD_LIBRARY_PATH=/x MY_TOKEN=secret");
     assert_eq!(listed(&["--env-strip-exec"]), "A=\u{1} B=2");
     assert_eq!(listed(&["--env-strict"]), "");
+    let policy = tempfile::NamedTempFile::new().expect("a file");
+    let text = "api_version: assay/v1\nfs: {allow: [/]}\nenv: {allow: ['MY_*']}\n";
+    std::fs::write(policy.path(), text).expect("a policy");
+    let options = ["--policy", policy.path().to_str().expect("a plain name"), "--env-strict"];
+    assert_eq!(listed(&options), "MY_TOKEN=secret");
     assert_eq!(listed(&["--env-passthrough"]), "A=\u{1} B=2 LD_LIBRARY_PATH=/x MY_TOKEN=secret");
 }

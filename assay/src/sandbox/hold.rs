@@ -120,6 +120,11 @@ impl Hold {
         self.plan.as_ref().map(|plan| Confinement::of(plan).to_bytes())
     }
 
+    /// Names of environment variables that the policy lets stay.
+    pub fn env_allow(&self) -> &[String] {
+        &self.policy.env_allow
+    }
+
     /// What was asked and is not held.
     pub fn degradations(&self) -> impl Iterator<Item = &Degradation> {
         self.plan.iter().flat_map(|plan| &plan.degradations)

@@ -130,7 +130,7 @@ fn live(
         degradations.push(start::degradation(Component::Launch, "no-control-group"));
     }
     let tmpdir = stage.tmpdir().map(PathBuf::from);
-    let environment = start::make_environment(request, tmpdir.as_deref());
+    let mut environment = start::make_environment(request, tmpdir.as_deref(), &[]);
 
     let places = Places {
         workdir: match &request.workdir {
@@ -145,6 +145,10 @@ fn live(
 
     let mut hold = Hold::prepare(request, &places, &environment, group.as_ref(), notices)?;
     degradations.extend(hold.degradations().cloned());
+    if !hold.env_allow().is_empty() {
+        // Only now is it known what the policy lets stay; nothing that it was read by can change by it.
+        environment = start::make_environment(request, tmpdir.as_deref(), hold.env_allow());
+    }
 
     // The launcher prepares itself while the observer is armed, and then waits for the word.
     let spec = start::launch_spec(request, &environment, group.as_ref(), hold.confinement());

@@ -68,9 +68,13 @@ pub fn caller_tmpdir() -> PathBuf {
         .unwrap_or_else(|| "/tmp".into())
 }
 
-/// The child's environment, from ours.
-pub fn make_environment(request: &SandboxRequest, tmpdir: Option<&Path>) -> Environment {
-    let mut environment = Environment::scrub(own_entries(), &request.environment);
+/// The child's environment, from ours. `allowed` are the names that the policy lets stay.
+pub fn make_environment(request: &SandboxRequest, tmpdir: Option<&Path>, allowed: &[String]) -> Environment {
+    let mut asked = request.environment.clone();
+    if let EnvironmentRequest::Scrub(scrubbing) = &mut asked {
+        scrubbing.allow.extend(allowed.iter().map(Into::into));
+    }
+    let mut environment = Environment::scrub(own_entries(), &asked);
     if let RunAs::User(user) = &request.user {
         environment.set(b"HOME", user.home.as_bytes());
     }

@@ -3,17 +3,34 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The program under test.
 pub const ASSAY: &str = env!("CARGO_BIN_EXE_assay");
 
-/// `assay --quiet sandbox` with these options and this command, apart from our environment's own peculiarities.
+/// `assay --quiet sandbox` with these options and this command, apart from our environment's own peculiarities. Held to
+/// a policy that allows every file, unless the options name another.
 pub fn sandbox(options: &[&str], command: &[&str]) -> Command {
     let mut assay = Command::new(ASSAY);
-    assay.args(["--quiet", "sandbox"]).args(options).arg("--").args(command);
+    assay.args(["--quiet", "sandbox"]).args(options);
+    if !options.contains(&"--policy") {
+        assay.arg("--policy").arg(every_file());
+    }
+    assay.arg("--").args(command);
     assay.env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
     assay
+}
+
+/// A policy that allows every file, so that what is tested is the launch and not the policy.
+pub fn every_file() -> &'static Path {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| {
+        let path = std::env::temp_dir().join(format!("assay-every-file-{}.yaml", std::process::id()));
+        let policy = "api_version: assay/v1\nfs:\n  allow: [{path: /, access: [read, write, execute]}]\n";
+        fs::write(&path, policy).expect("a place for a policy");
+        path
+    })
 }
 
 /// Runs it to its end.
