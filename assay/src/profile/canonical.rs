@@ -40,6 +40,9 @@ pub struct CanonContext {
     pub started_at: Option<u64>,
     /// What the sandbox itself put in the way.
     pub barriers: Barriers,
+    /// The files that the caller made the command's output and error output, if they are files. What the command
+    /// writes there is told as `${STDIO}`: where it goes was the caller's decision, not the command's.
+    pub stdio: Vec<Vec<u8>>,
     /// The ports the kernel chooses from (`ip_local_port_range`).
     pub ephemeral_ports: RangeInclusive<u16>,
 }
@@ -53,6 +56,7 @@ impl CanonContext {
             root_pid,
             started_at: None,
             barriers: Barriers::default(),
+            stdio: Vec::new(),
             ephemeral_ports: 32_768..=60_999,
         }
     }

@@ -249,7 +249,7 @@ impl<'a> Namer<'a> {
     }
 
     fn is_named_in_arguments(&self, name: &[u8]) -> bool {
-        self.run.context.command.iter().any(|argument| find(argument, name).is_some())
+        self.run.context.command.iter().any(|argument| is_word_of(argument, name))
     }
 
     /// The place of an absolute path: from the deepest place known, down.
@@ -432,6 +432,23 @@ impl<'a> Namer<'a> {
         }
         place
     }
+}
+
+/// Whether `name` stands in `text`, and not only as a part of a longer word.
+fn is_word_of(text: &[u8], name: &[u8]) -> bool {
+    let mut from = 0;
+    while let Some(start) = find(&text[from..], name).map(|at| from + at) {
+        let end = start + name.len();
+        let is_start =
+            start == 0 || !text[start - 1].is_ascii_alphanumeric() || !name[0].is_ascii_alphanumeric();
+        let is_end = text.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric())
+            || !name[name.len() - 1].is_ascii_alphanumeric();
+        if is_start && is_end {
+            return true;
+        }
+        from = start + 1;
+    }
+    false
 }
 
 fn add_rule(rules: &mut Vec<&'static str>, rule: &'static str) {

@@ -89,6 +89,17 @@ impl Settling<'_> {
     }
 
     fn file(&mut self, fact: &FileFact, hits: u64) {
+        let bytes = self.namer.bytes(fact.path);
+        if fact.class == ActClass::InheritedWrite && self.run.context.stdio.iter().any(|file| file == bytes) {
+            self.fold_entry(bytes, "${STDIO}", &["stdio"]);
+            let path = Name::from_canonical("${STDIO}");
+            self.add(
+                Effect::Fs(FsEffect { op: FsOp::Write, path, to: None, result: fact.result }),
+                hits,
+                false,
+            );
+            return;
+        }
         let path = self.name(fact.path);
         let row = row(fact.class);
         let is_held = self.run.held.contains(fact);

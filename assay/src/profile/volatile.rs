@@ -185,6 +185,10 @@ pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
             folding.replace(start, end, "${RANDOM}", "temp-name");
             return folding.finish();
         }
+        if is_random_whole(name, proof) {
+            folding.replace(0, name.len(), "${RANDOM}", "random");
+            return folding.finish();
+        }
     }
     let mut at = 0;
     while at < name.len() {
@@ -227,11 +231,13 @@ pub fn is_derived(temp: &[u8], target: &[u8]) -> Option<FoldedName> {
         b"staged",
         b"pending",
     ];
-    if target.len() < 2 {
-        return None;
-    }
     let start = find(temp, target)?;
     let end = start + target.len();
+    let is_bounded = (start == 0 || !temp[start - 1].is_ascii_alphanumeric())
+        && temp.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+    if !is_bounded {
+        return None;
+    }
     let mut folding = Folding { name: temp, out: String::new(), rules: Vec::new(), copied: 0 };
     let mut at = 0;
     while at < temp.len() {
@@ -443,6 +449,20 @@ fn is_words(letters: &[u8]) -> bool {
     }
     words.peek().is_some()
         && words.all(|word| word.len() >= least && word[1..].iter().all(u8::is_ascii_lowercase))
+}
+
+/// A whole name of the length that makers of temporary files use, in a place for them and gone: any letters when it
+/// was opened as mkstemp does, else with a part that no word is built of. (Their alphabets have the underscore, so
+/// that such a name can fall into parts too short to be told.)
+fn is_random_whole(name: &[u8], proof: &Proof<'_>) -> bool {
+    let is_made_of_it = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let is_temporary = proof.is_gone && proof.is_in_temp;
+    let is_mixed =
+        || name.split(|&byte| byte == b'_').any(|part| part.len() >= 3 && shape(part) == Shape::Mixed);
+    matches!(name.len(), 6 | 8 | 10)
+        && is_made_of_it
+        && is_temporary
+        && (proof.is_made_read_write || is_mixed())
 }
 
 /// Six characters or more that no word is built of; or, in a place for temporary files and gone, the six, eight or

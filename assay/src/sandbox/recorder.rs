@@ -2,7 +2,7 @@
 //! end.
 
 use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -217,6 +217,7 @@ impl Recorder {
             let mut context =
                 CanonContext::new(host_facts::roots(request, places, &self.group), command, pid);
             context.started_at = host_facts::now_seconds();
+            context.stdio = stdio_files();
             context.barriers = barriers;
             if let Some(ports) = host_facts::ephemeral_ports() {
                 context.ephemeral_ports = ports;
@@ -353,6 +354,19 @@ fn inherited_files() -> Vec<InheritedFile> {
     files.sort();
     files.dedup();
     files
+}
+
+/// The files that standard output and standard error are, if they are files.
+fn stdio_files() -> Vec<Vec<u8>> {
+    [1, 2]
+        .into_iter()
+        .filter_map(|number| {
+            let link = format!("/proc/self/fd/{number}");
+            let is_file = std::fs::metadata(&link).is_ok_and(|meta| meta.is_file());
+            let path = std::fs::read_link(&link).ok().filter(|_| is_file)?;
+            Some(path.into_os_string().into_vec())
+        })
+        .collect()
 }
 
 /// What the user is told when the kernel half cannot be put in place.

@@ -430,6 +430,20 @@ fn a_path_that_is_not_known_is_told_and_admitted() {
 }
 
 #[test]
+fn where_the_caller_sent_the_output_is_not_what_the_command_did() {
+    let mut context = context(&["prog"], 1234);
+    context.stdio = vec![b"/srv/log.1".to_vec()];
+    check_in(
+        context,
+        |run| {
+            run.file(FileOp::Write, "/srv/log.1", &[], 0).file(FileOp::Write, "/srv/other", &[], 0);
+            run.write("/srv/log.1");
+        },
+        &["write ${STDIO} ok", "write /srv/log.1 ok", "write /srv/other ok"],
+    );
+}
+
+#[test]
 fn host_noise_folds_by_name() {
     check(
         |run| {

@@ -97,6 +97,19 @@ fn shapes_fold_only_with_proof() {
 }
 
 #[test]
+fn a_name_that_chance_made_of_words_folds_where_temporary_files_are_made() {
+    let made = Proof { is_in_temp: true, is_made_read_write: true, ..proof() };
+    for name in ["otuda68_", "ab_cdefg", "abcdef", "tif4_hDWXG"] {
+        assert_eq!(fold(name.as_bytes(), &made).unwrap().text, "${RANDOM}", "{name}");
+    }
+    let directory = Proof { is_made_read_write: false, ..made };
+    assert_eq!(fold(b"tif4_hDWXG", &directory).unwrap().text, "${RANDOM}");
+    for name in ["my_dir", "test_dir01", "abcdef", "settings"] {
+        assert_eq!(fold(name.as_bytes(), &directory), None, "{name}");
+    }
+}
+
+#[test]
 fn a_date_far_from_the_run_is_a_name() {
     check("2019-01-01.log", "2019-01-01.log");
     let unknown = Proof { clock: None, ..proof() };
@@ -123,6 +136,7 @@ fn a_name_derived_from_its_target_is_told_by_the_target() {
     check(".data.txt.abcdef", "data.txt", Some(".data.txt.${RANDOM}"));
     check("m.cpython-311.pyc.139872345678", "m.cpython-311.pyc", Some("m.cpython-311.pyc.${RANDOM}"));
     check("data.txt.a1b2", "data.txt", Some("data.txt.${RANDOM}"));
+    check(".3.AujIbf", "3", Some(".3.${RANDOM}"));
     for word in
         ["data.txt.tmp", "data.txt.lock", "data.txt.new", "data.txt~", "data.txt.download", "other.abcdef"]
     {
