@@ -1,12 +1,16 @@
 //! What needs root and a real kernel: one binary, one module a subject. `cargo xtask kernel` runs it.
 
+mod actor;
 mod confined;
+mod determinism;
 mod enforce;
 mod harness;
 mod launch;
 mod load;
+mod loss;
 mod needs;
 mod oracle;
+mod scope;
 mod shutdown;
 mod terminal;
 mod transparency;
