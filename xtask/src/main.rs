@@ -10,6 +10,7 @@ mod ebpf;
 mod initramfs;
 mod kernel;
 mod oracle;
+mod setup;
 mod sources;
 mod step;
 mod tidy;
@@ -26,8 +27,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Installs what is missing, then checks all: the test command of the README.
+    Ci,
     /// All that CI runs, in its order.
     Check,
+    /// Installs the Debian packages and tools that the tests use.
+    Setup,
     /// The tests, kernel tests included.
     Test,
     /// The kernel half: build the object, check it, install what it takes.
@@ -58,6 +63,8 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Ebpf(what) => ebpf::execute(what),
+        Command::Ci => setup::execute().and_then(|()| check::check()).map(|()| ExitCode::SUCCESS),
+        Command::Setup => setup::execute().map(|()| ExitCode::SUCCESS),
         Command::Check => check::check().map(|()| ExitCode::SUCCESS),
         Command::Test => check::test().map(|()| ExitCode::SUCCESS),
         Command::Kernel { filters } => kernel::execute(&filters, &[]).map(|()| ExitCode::SUCCESS),

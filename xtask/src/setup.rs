@@ -1,0 +1,92 @@
+//! Installs what the tests use and a fresh Debian machine does not have, or says what is missing elsewhere.
+
+use anyhow::{Result, bail};
+
+use crate::ebpf;
+use crate::step::{command, find, output, run};
+
+/// Debian's packages, by what they are for. The README names the same ones; a test compares.
+pub const PACKAGES: [(&str, &[&str]); 5] = [
+    (
+        "the kernel half: a compiler with its library sources, and the LLVM its linker is built on",
+        &[
+            "rustc-web",
+            "rust-web-src",
+            "llvm-22",
+            "llvm-22-dev",
+            "libpolly-22-dev",
+            "zlib1g-dev",
+            "libzstd-dev",
+            "libxml2-dev",
+        ],
+    ),
+    ("a second kernel", &["qemu-system-x86", "busybox-static"]),
+    (
+        "what the oracle watches, and the witness",
+        &[
+            "strace",
+            "git",
+            "tar",
+            "gzip",
+            "gcc",
+            "libc6-dev",
+            "make",
+            "python3",
+            "python3-venv",
+            "curl",
+            "nodejs",
+            "sqlite3",
+            "openssh-client",
+            "rsync",
+            "bubblewrap",
+        ],
+    ),
+    ("terminals, attributes, networks", &["tmux", "vim-tiny", "less", "procps", "attr", "iproute2"]),
+    ("checking signatures from outside", &["openssl"]),
+];
+
+/// Installs what is missing.
+pub fn execute() -> Result<()> {
+    let wanted: Vec<&str> = PACKAGES.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
+    if find("dpkg-query").is_none() || find("apt-get").is_none() {
+        println!("this is not Debian: the tests use {}", wanted.join(", "));
+        return Ok(());
+    }
+    let missing: Vec<&str> = wanted.into_iter().filter(|package| !is_installed(package)).collect();
+    if !missing.is_empty() {
+        if !is_root() {
+            bail!("these Debian packages are missing: {}\nrun as root, or install them", missing.join(" "));
+        }
+        run(command("apt-get").args(["update", "-q"]))?;
+        run(command("apt-get")
+            .args(["install", "-y", "-q", "--no-install-recommends"])
+            .args(&missing)
+            .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    ebpf::execute(ebpf::Command::Setup).map(drop)
+}
+
+fn is_installed(package: &str) -> bool {
+    let asked = output(command("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]));
+    asked.is_ok_and(|status| status.trim() == "installed")
+}
+
+fn is_root() -> bool {
+    output(command("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_names_every_package() {
+        let readme = include_str!("../../README.md");
+        for package in PACKAGES.iter().flat_map(|(_, packages)| packages.iter()) {
+            assert!(
+                readme.split_whitespace().any(|word| word == *package),
+                "README.md does not name `{package}`"
+            );
+        }
+    }
+}
