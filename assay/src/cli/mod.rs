@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod env;
 pub mod evidence;
 pub mod failure;
+pub mod generate;
 pub mod output;
 pub mod pager;
 pub mod policy;
@@ -50,6 +51,10 @@ enum Command {
     Policy(policy::Command),
     /// What this host can observe and enforce, and how to get the rest.
     Doctor(doctor::Args),
+    /// Print completions for a shell.
+    Completions(generate::CompletionsArgs),
+    /// Write the man pages into a directory.
+    Man(generate::ManArgs),
 }
 
 /// Runs the command line of this process.
@@ -70,5 +75,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Profile(command) => profile::run(command, &out),
         Command::Policy(command) => policy::run(command, &out),
         Command::Doctor(args) => doctor::run(args, &out),
+        Command::Completions(args) => generate::completions(&args, &out),
+        Command::Man(args) => generate::man(&args, &out),
     }
 }
