@@ -5,6 +5,7 @@
 //! short turns that alternate: bare, first way, second way, …, bare again, so that a busy machine troubles all alike.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -19,6 +20,7 @@ mod reach;
 mod start;
 mod ways;
 
+use costs::Extent;
 use observer::Observer;
 use ways::Workbench;
 
@@ -27,6 +29,10 @@ pub struct Options {
     /// Turns of each way.
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(3..))]
     rounds: u32,
+    /// Seconds after which no turn of the costs begins, be the rounds done or not: a host that others observe makes it
+    /// wait.
+    #[arg(long, default_value_t = 75)]
+    patience: u32,
     /// Leave the real observer out: only the programs made here.
     #[arg(long)]
     without_observer: bool,
@@ -52,7 +58,8 @@ pub fn execute(options: &Options) -> Result<()> {
     machine("before", processors)?;
     reach::execute(&bench, &mut inside)?;
     start::execute(&bench)?;
-    costs::execute(&bench, options.rounds, observer.as_ref(), &mut outside, &mut inside)?;
+    let extent = Extent { rounds: options.rounds, patience: Duration::from_secs(options.patience.into()) };
+    costs::execute(&bench, extent, observer.as_ref(), &mut outside, &mut inside)?;
     machine("after", processors)
 }
 

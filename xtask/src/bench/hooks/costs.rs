@@ -14,9 +14,6 @@ use super::observer::{Observer, Told};
 use super::ways::{GETPPID, OPENAT, Way, Workbench};
 use super::{measure, operations};
 
-/// No turn begins after this.
-const PATIENCE: Duration = Duration::from_secs(72);
-
 const JOBS: [Job; 2] = [Job::Getppid, Job::OpenClose];
 
 /// What is in place during a turn.
@@ -38,10 +35,19 @@ struct Row {
     more: [Vec<f64>; 2],
 }
 
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Rounds.
+    pub rounds: u32,
+    /// No turn begins after this.
+    pub patience: Duration,
+}
+
 /// Measures and prints.
 pub fn execute(
     bench: &Workbench,
-    rounds: u32,
+    extent: Extent,
     observer: Option<&Observer>,
     outside: &mut Actor,
     inside: &mut Actor,
@@ -49,8 +55,8 @@ pub fn execute(
     let mut rows = rows(observer.is_some());
     let mut sum = Told::default();
     let (mut done, mut opens) = (0, 0);
-    let mut quiet = Quiet { again: 0, until: Instant::now() + PATIENCE };
-    'rounds: while done < rounds {
+    let mut quiet = Quiet { again: 0, until: Instant::now() + extent.patience };
+    'rounds: while done < extent.rounds {
         let mut turns = Vec::new();
         for index in order(rows.len(), done as usize) {
             let row = &rows[index];

@@ -68,8 +68,11 @@ fn pairs(bench: &Workbench) -> Result<()> {
 }
 
 fn row(name: &str, descriptors: usize, attach: &[f64], detach: &[f64]) -> Result<()> {
-    let of = |values: &[f64]| Spread::of(values).context("measure at least once");
-    println!("| {name} | {descriptors} | {:.1} | {:.1} |", of(attach)?, of(detach)?);
+    let shown = |values: &[f64]| match values {
+        [once] => Ok(format!("{once:.1}")),
+        _ => Spread::of(values).map(|spread| format!("{spread:.1}")).context("measure at least once"),
+    };
+    println!("| {name} | {descriptors} | {} | {} |", shown(attach)?, shown(detach)?);
     Ok(())
 }
 
