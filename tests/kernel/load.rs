@@ -17,5 +17,5 @@ fn every_program_passes_the_verifier_and_no_field_is_missing() {
     // An io_uring of 6.1 has no request to bind, so there is nothing to read of it.
     let missing: Vec<&String> =
         programs.missing_fields().iter().filter(|field| !field.starts_with("io_bind.")).collect();
-    assert_eq!(missing, [&String::new(); 0]);
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -2,6 +2,7 @@
 
 mod actor;
 mod confined;
+mod degraded;
 mod determinism;
 mod enforce;
 mod harness;

@@ -30,6 +30,8 @@ pub enum Need {
     CgroupV2,
     /// Landlock with all rights of this version.
     LandlockAbi(i32),
+    /// A kernel that has no Landlock, or was booted without it.
+    NoLandlock,
     /// A program on `PATH`.
     Program(&'static str),
 }
@@ -42,6 +44,7 @@ impl fmt::Display for Need {
             Self::BpfLsm => out.write_str("bpf-lsm"),
             Self::CgroupV2 => out.write_str("cgroup-v2"),
             Self::LandlockAbi(version) => write!(out, "landlock-{version}"),
+            Self::NoLandlock => out.write_str("no-landlock"),
             Self::Program(name) => write!(out, "program-{name}"),
         }
     }
@@ -72,6 +75,7 @@ impl Need {
                 (!mounts.contains(" - cgroup2 ")).then(|| "no cgroup2 in /proc/self/mountinfo".to_owned())
             }
             Self::LandlockAbi(version) => landlock(version).err().map(|error| error.to_string()),
+            Self::NoLandlock => landlock(1).is_ok().then(|| "this kernel has Landlock".to_owned()),
             Self::Program(name) => {
                 let path = std::env::var_os("PATH").unwrap_or_default();
                 let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());

@@ -8,13 +8,14 @@ use crate::harness::trace;
 use crate::needs::{Need, are_met};
 
 const NEEDS: [Need; 3] = [Need::Root, Need::Btf, Need::CgroupV2];
+/// Sandboxes at once.
+const RUNS: usize = 20;
 
 #[test]
 fn twenty_sandboxes_at_once_each_record_their_own_command() {
     if !are_met("scope::twenty_sandboxes_at_once_each_record_their_own_command", &NEEDS) {
         return;
     }
-    const RUNS: usize = 20;
     let folder = tempfile::tempdir().expect("a folder");
     let base = folder.path().canonicalize().expect("its name");
     let file = |run: usize, name: &str| base.join(format!("{name}-{run}"));

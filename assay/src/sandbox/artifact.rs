@@ -291,7 +291,7 @@ mod tests {
         let path = directory.path().join("a");
         std::fs::write(&path, "old").unwrap();
         let result = write_atomically(&path, Owner::Ourselves, |out| {
-            out.write_all(&[b'x'; 200_000])?;
+            out.write_all(&vec![b'x'; 200_000])?;
             Err(io::Error::other("no more"))
         });
         assert!(result.unwrap_err().to_string().ends_with("no more"));

@@ -188,6 +188,7 @@ fn reasons(ending: &Ending) -> Vec<String> {
 mod tests {
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "each case is made where it is checked")]
     fn check(ending: Ending, verdict: Verdict, code: u8) {
         let decision = decide(&ending);
         assert_eq!((decision.verdict, decision.exit.code()), (verdict, code), "{ending:?}");
