@@ -4,5 +4,6 @@ mod attest;
 mod evidence;
 mod freshness;
 mod oracle;
+mod policy;
 mod sample;
 mod schema;

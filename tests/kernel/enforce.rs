@@ -264,3 +264,30 @@ fn sockets_of_others_cannot_be_reached_and_its_own_can() {
     check(&format!("{shown}/allowed.sock"), "passed");
     check("own.sock", "passed");
 }
+
+#[test]
+fn an_older_landlock_holds_what_its_plan_says() {
+    if !are_met(
+        "an_older_landlock_holds_what_its_plan_says",
+        &[Need::Root, Need::CgroupV2, Need::LandlockAbi(1)],
+    ) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.file("w/f", "content\n");
+    scene.file("outside", "secret\n");
+    let policy = scene.policy("fs: {allow: [{path: '${WORKDIR}', access: [read, execute]}]}");
+    let refused = |script: &str| {
+        let (output, plan) = scene.run(&policy, script);
+        assert!(!output.status.success(), "{script}: {output:?}");
+        plan
+    };
+    refused("cat ../outside");
+    refused("echo x >> f");
+    refused("rm f");
+    let plan = refused("mkdir d");
+    let names_truncate =
+        plan.degradations.iter().any(|degradation| degradation.reason == "landlock-truncate");
+    assert_eq!(names_truncate, !assay::host::probe::probe_landlock().has(assay::host::Right::Truncate));
+    assert_eq!(scene.lines(&policy, "cat f"), ["content"]);
+}

@@ -111,9 +111,13 @@ struct FilePlan<'a> {
     split: BTreeSet<Vec<u8>>,
 }
 
-/// What a deny takes away: who may not read a program cannot start it.
+/// What a deny takes away: who may not read a program cannot start it, and `list` is a part of `read`.
 fn taken(access: AccessSet) -> AccessSet {
-    if access.has(Access::Read) { access.union(AccessSet::of(Access::Execute)) } else { access }
+    if access.has(Access::Read) {
+        access.union([Access::Execute, Access::List].into_iter().collect())
+    } else {
+        access
+    }
 }
 
 /// The directories strictly between `above` and `path`, outermost first.

@@ -230,3 +230,11 @@ fn sockets_that_no_rule_allows_are_masked() {
     let plan = plan_of(yaml, &there, 9, ALL_MEANS);
     assert!(plan.holds.iter().all(|hold| hold.path == b"/w/no.sock"), "the kernel itself holds the others");
 }
+
+#[test]
+fn a_denied_read_inside_an_allowed_listing_is_a_conflict() {
+    let yaml = "fs: {allow: [{path: /a, access: [list]}], deny: [/a/b]}";
+    let there = [("/a", D), ("/a/b", D)];
+    assert_eq!(reasons(&plan_of(yaml, &there, 7, Means::default())), ["fs deny-inside-allow /a/b"]);
+    assert_eq!(plan_of(yaml, &there, 7, ALL_MEANS).holds.len(), 1);
+}

@@ -21,7 +21,7 @@ fn each_broken_policy_is_told_with_its_place_and_what_to_write() {
     check("bse: none", &["p.yaml:2:1: unknown key `bse`; did you mean `base`?"]);
     check(
         "zzz: 1",
-        &["p.yaml:2:1: unknown key `zzz`; known here: api_version, base, extends, fs, net, exec, env"],
+        &["p.yaml:2:1: unknown key `zzz`; known here: api_version, base, extends, fs, net, exec, env, lint"],
     );
     check("fs:\n  alow: []", &["p.yaml:3:3: unknown key `alow`; did you mean `allow`?"]);
     check("net: {dney: []}", &["p.yaml:2:7: unknown key `dney`; did you mean `deny`?"]);
@@ -224,7 +224,7 @@ fn all_problems_are_told_at_once_in_the_order_of_the_file() {
             "p.yaml:2:37: unknown access `x`; did you mean `execute`?",
             "p.yaml:2:50: bad path `$HOME`; did you mean `${HOME}`?",
             "p.yaml:3:15: bad address `a:b`; a port is a number from 0 to 65535, a range `LOW-HIGH`, or `*`",
-            "p.yaml:4:1: unknown key `nope`; known here: api_version, base, extends, fs, net, exec, env",
+            "p.yaml:4:1: unknown key `nope`; known here: api_version, base, extends, fs, net, exec, env, lint",
         ],
     );
 }
