@@ -1,12 +1,13 @@
 //! What the command is launched with and without: capabilities, ids, control group, private directory, time.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::harness::sandbox::{
-    cgroup_roots, groups_of, is_running, run, sandbox, stdout_of, successful, text, wait_until,
+    ASSAY, cgroup_roots, every_file, groups_of, is_running, run, sandbox, stdout_of, successful, text,
+    wait_until,
 };
 use crate::needs::{Need, are_met};
 
@@ -365,4 +366,48 @@ fn we_stop_and_go_on_with_the_command() {
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("an id");
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("a signal");
     assert_eq!(child.wait().expect("assay").code(), Some(5));
+}
+
+/// An ordinary user may make no control group here; the processes of a run are then found by descent.
+#[test]
+fn an_ordinary_user_is_served_without_a_control_group() {
+    let needs = [Need::Root, Need::CgroupV2, Need::Program("setpriv")];
+    if !are_met("launch::an_ordinary_user_is_served_without_a_control_group", &needs) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let assay = folder.path().join("assay");
+    fs::copy(ASSAY, &assay).expect("a copy that anybody may run");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    let policy = folder.path().join("policy.yaml");
+    fs::copy(every_file(), &policy).expect("a copy that anybody may read");
+    let ordinary = |options: &[&str], script: &str| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&assay).arg("sandbox");
+        command.args(options).arg("--policy").arg(&policy).args(["--", "sh", "-c", script]);
+        command.env("TMPDIR", "/tmp").stdin(std::process::Stdio::null());
+        command.output().expect("setpriv")
+    };
+    let output = ordinary(&[], "id -u; echo x > $TMPDIR/f && cat $TMPDIR/f; exit 9");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(9), "65534\nx\n"));
+    let said = text(&output.stderr);
+    assert_eq!(said.matches("nothing is recorded").count(), 1, "{said}");
+    assert!(!said.lines().any(|line| line.starts_with("error")), "{said}");
+
+    // A record that was asked for and cannot be had refuses the run, which leaves nothing.
+    let output = ordinary(&["--dry-run"], "echo ran");
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    assert_eq!(text(&output.stderr).matches("observe the run").count(), 1, "{}", text(&output.stderr));
+
+    for (descendants, runs_on) in [("kill", false), ("leave", true)] {
+        let output = ordinary(&["--descendants", descendants], "setsid sleep 60 >/dev/null 2>&1 & echo $!");
+        let pid: u32 = text(&output.stdout).trim().parse().expect("a process id");
+        assert_eq!(is_running(pid), runs_on, "{descendants}");
+        let pid = rustix::process::Pid::from_raw(pid as i32).expect("an id");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+    }
+    let started = Instant::now();
+    let output = ordinary(&["--timeout", "0.3"], "sleep 60; true");
+    assert_eq!(output.status.code(), Some(124));
+    assert!(started.elapsed() < Duration::from_secs(10));
 }

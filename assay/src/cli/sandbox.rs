@@ -172,6 +172,9 @@ impl Notices for Output {
 
 fn tell(request: &SandboxRequest, decision: &Decision, out: Output) {
     match decision.verdict {
+        Verdict::Incomplete if decision.exit != Exit::Incomplete => {
+            decision.reasons.iter().for_each(|reason| out.warning(reason));
+        }
         Verdict::Refused | Verdict::Failed | Verdict::Incomplete => {
             decision.reasons.iter().for_each(|reason| out.error(reason));
         }

@@ -9,9 +9,9 @@ use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-use super::cgroup::Group;
 use super::inherited::Inherited;
 use super::launcher::GO;
+use super::members::Members;
 use super::outcome::ChildEnd;
 use super::reexec::{self, Role};
 use super::signals::{self, Received, SignalQueue};
@@ -161,8 +161,8 @@ impl Signals {
 pub struct Running<'a> {
     /// Its process.
     pub pid: u32,
-    /// The run's group, where there is one.
-    pub group: Option<&'a Group>,
+    /// All processes of the run.
+    pub members: &'a Members,
     /// Where our signals arrive.
     pub signals: &'a Signals,
 }
@@ -205,10 +205,10 @@ impl Running<'_> {
     }
 
     fn end_all(&self, number: i32) -> io::Result<()> {
-        match self.group {
-            Some(group) if number == libc::SIGKILL => group.kill(),
-            Some(group) => group.signal(number),
-            None => {}
+        if number == libc::SIGKILL {
+            self.members.kill();
+        } else {
+            self.members.signal(number);
         }
         // Also one that left the group.
         signals::send(self.pid, number)
@@ -252,7 +252,10 @@ impl Running<'_> {
 
     fn pass_on(&self, received: Received) -> io::Result<()> {
         match received.number {
-            libc::SIGCHLD => Ok(()),
+            libc::SIGCHLD => {
+                self.members.reap();
+                Ok(())
+            }
             libc::SIGCONT => self.continue_if_stopped(),
             // A terminal that hangs up tells only the leader of its session, which without us would be the command.
             libc::SIGHUP if !received.was_sent && is_session_leader() => {
@@ -261,7 +264,7 @@ impl Running<'_> {
             // What the terminal sends, it sends to the command as well: they are in one foreground group.
             _ if !received.was_sent => Ok(()),
             // A program that signals its whole process group has reached itself already.
-            _ if self.group.is_some_and(|group| group.is_member(received.sender)) => Ok(()),
+            _ if self.members.has(received.sender) => Ok(()),
             number => signals::send(self.pid, number),
         }
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cgroup::Group;
 use super::child::{GRACE, Signals};
+use super::members::Members;
 
 /// How long `wait` waits.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -15,11 +15,11 @@ const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Descendants {
-    /// Wait 5 s, then SIGTERM, then after 2 s `cgroup.kill`.
+    /// Wait 5 s, then SIGTERM, then after 2 s `cmembers.kill`.
     Wait,
-    /// `cgroup.kill` at once.
+    /// `cmembers.kill` at once.
     Kill,
-    /// Let them run on, outside the run's group.
+    /// Let them run on, outside the run's members.
     Leave,
 }
 
@@ -36,8 +36,6 @@ pub enum Fate {
     Killed,
     /// They run on.
     Left,
-    /// Without a control group we cannot tell whether there were any.
-    Unknown,
 }
 
 impl Fate {
@@ -49,48 +47,46 @@ impl Fate {
             Self::Terminated => "terminated",
             Self::Killed => "killed",
             Self::Left => "left",
-            Self::Unknown => "unknown",
         }
     }
 }
 
-/// Does what was asked with what is left in `group` after the command's end.
-pub async fn settle(group: Option<&Group>, asked: Descendants, signals: &Signals) -> Fate {
-    let Some(group) = group else { return Fate::Unknown };
-    if is_empty_soon(group).await {
+/// Does what was asked with what is left of the run after the command's end.
+pub async fn settle(members: &Members, asked: Descendants, signals: &Signals) -> Fate {
+    if is_empty_soon(members).await {
         return Fate::None;
     }
     match asked {
         Descendants::Leave => {
-            if group.release() {
+            if members.release() {
                 return Fate::Left;
             }
         }
         Descendants::Kill => {}
         Descendants::Wait => {
-            if is_empty_within(group, PATIENCE, signals).await {
+            if is_empty_within(members, PATIENCE, signals).await {
                 return Fate::Waited;
             }
-            group.signal(libc::SIGTERM);
+            members.signal(libc::SIGTERM);
             // One that is stopped must run to end.
-            group.signal(libc::SIGCONT);
-            if is_empty_within(group, GRACE, signals).await {
+            members.signal(libc::SIGCONT);
+            if is_empty_within(members, GRACE, signals).await {
                 return Fate::Terminated;
             }
         }
     }
-    group.kill();
-    is_empty_within(group, KILL_PATIENCE, signals).await;
+    members.kill();
+    is_empty_within(members, KILL_PATIENCE, signals).await;
     Fate::Killed
 }
 
 /// The kernel may count the command itself for an instant after it told us of its end.
-async fn is_empty_soon(group: &Group) -> bool {
+async fn is_empty_soon(members: &Members) -> bool {
     for _ in 0..20 {
-        if !group.is_populated() {
+        if !members.is_populated() {
             return true;
         }
-        if !group.members().is_empty() {
+        if !members.list().is_empty() {
             return false;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -99,10 +95,11 @@ async fn is_empty_soon(group: &Group) -> bool {
 }
 
 /// Whether nobody is left before `patience` is over, or before somebody who wants us to end says so.
-async fn is_empty_within(group: &Group, patience: Duration, signals: &Signals) -> bool {
+async fn is_empty_within(members: &Members, patience: Duration, signals: &Signals) -> bool {
     let deadline = Instant::now() + patience;
     let mut pause = Duration::from_millis(1);
-    while group.is_populated() {
+    while members.is_populated() {
+        members.reap();
         let now = Instant::now();
         if now >= deadline {
             return false;
@@ -112,7 +109,7 @@ async fn is_empty_within(group: &Group, patience: Duration, signals: &Signals) -
             received = signals.receive() => {
                 let wants_end = |number| matches!(number, libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT);
                 if received.is_ok_and(|all| all.iter().any(|received| wants_end(received.number))) {
-                    return !group.is_populated();
+                    return !members.is_populated();
                 }
             }
         }

@@ -20,6 +20,7 @@ pub mod hold;
 pub mod host_facts;
 pub mod inherited;
 pub mod launcher;
+pub mod members;
 pub mod mountinfo;
 pub mod namespace;
 pub mod notice;
@@ -41,10 +42,10 @@ pub mod writing;
 
 use crate::evidence::Component;
 
-use cgroup::Group;
 use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
 use hold::Hold;
+use members::Members;
 use notice::Notices;
 use outcome::{ChildEnd, Decision, Ending, NotStarted};
 use recorder::{Ended, Places, Recorded, Recorder, Targets};
@@ -75,7 +76,9 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
         Err(not_started) => ending.not_started = Some(not_started),
     }
     ending.unwritten = recorded.unwritten;
-    ending.losses = recorded.losses;
+    if request.wants_record() {
+        ending.losses = recorded.losses;
+    }
     ending.unauthorised = recorded.unauthorised;
     ending.denied = recorded.denied;
     tell_sentences(&recorded.sentences, notices);
@@ -126,6 +129,7 @@ fn live(
 
     let mut stage = Stage::set_up(start::tmpdir_bases(request).as_deref(), start::owner_of_child(request))?;
     let group = stage.group().ok().cloned();
+    let members = stage.members()?;
     if group.is_none() {
         degradations.push(start::degradation(Component::Launch, "no-control-group"));
     }
@@ -173,7 +177,7 @@ fn live(
     descriptors::let_go_of_stdio();
 
     let mut failures = Vec::new();
-    let (child, fate) = attend(request, started, group.as_ref(), recorder.as_mut(), queue, &mut failures);
+    let (child, fate) = attend(request, started, &members, recorder.as_mut(), queue, &mut failures);
     let duration = started_at.1.elapsed();
 
     if !stage.was_watched() {
@@ -202,7 +206,7 @@ fn live(
 fn attend(
     request: &SandboxRequest,
     started: Result<u32, ChildEnd>,
-    group: Option<&Group>,
+    members: &Members,
     recorder: Option<&mut Recorder>,
     queue: SignalQueue,
     failures: &mut Vec<String>,
@@ -213,14 +217,17 @@ fn attend(
     };
     let mut stopped = None;
     let attended = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+        if let Ok(pid) = started {
+            members.expect_command(pid);
+        }
         runtime.block_on(async {
             let signals = Signals::new(queue)?;
             let living = async {
                 let child = match started {
-                    Ok(pid) => Running { pid, group, signals: &signals }.wait(timeout).await?,
+                    Ok(pid) => Running { pid, members, signals: &signals }.wait(timeout).await?,
                     Err(end) => end,
                 };
-                Ok((child, descendants::settle(group, request.descendants, &signals).await))
+                Ok((child, descendants::settle(members, request.descendants, &signals).await))
             };
             let recording = async {
                 if let Some(recorder) = recorder {
@@ -236,12 +243,13 @@ fn attend(
     });
     failures.extend(stopped.map(|reason| format!("observe the run: {reason}")));
     attended.unwrap_or_else(|error| {
-        // We can no longer tell when it ends, so it ends now; clearing the stage kills the rest.
+        // We can no longer tell when it ends, so it ends now.
         failures.push(format!("wait for the command: {error}"));
         let pid = started.unwrap_or(0);
         if pid != 0 {
             drop(signals::send(pid, libc::SIGKILL));
         }
+        members.kill();
         (ChildEnd::Signalled(libc::SIGKILL), Fate::Killed)
     })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::cgroup::{Group, GroupError};
+use super::members::{Descent, Members};
 use super::outcome::NotStarted;
 use super::spec::WatchSpec;
 use super::tmpdir;
@@ -48,6 +49,18 @@ impl Stage {
     /// The run's group, or why there is none.
     pub fn group(&self) -> Result<&Group, &GroupError> {
         self.group.as_ref()
+    }
+
+    /// Where the processes of the run are found.
+    pub fn members(&self) -> Result<Members, NotStarted> {
+        if let Ok(group) = &self.group {
+            return Ok(Members::Group(group.clone()));
+        }
+        let helpers = self.watchdog.iter().map(Watchdog::pid).collect();
+        let descent = Descent::claim(helpers);
+        descent
+            .map(Members::Descent)
+            .map_err(|error| NotStarted::Failed(format!("take in the orphans of the command: {error}")))
     }
 
     /// The child's private directory, unless it was not to have one.

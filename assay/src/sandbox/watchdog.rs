@@ -36,6 +36,11 @@ impl Watchdog {
         Ok(Self { process, stream })
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Waits until it can no longer be ended by what ends us.
     pub fn wait_ready(&mut self) -> io::Result<()> {
         let mut word = [0u8; 1];
