@@ -3,6 +3,7 @@
 mod attest;
 mod evidence;
 mod freshness;
+mod independent;
 mod oracle;
 mod policy;
 mod sample;

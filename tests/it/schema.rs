@@ -13,7 +13,18 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, complaints: &mut
     let mut complain = |text: String| complaints.push(format!("{at}: {text}"));
     for (keyword, wanted) in schema.as_object().unwrap() {
         match keyword.as_str() {
-            "$schema" | "$id" | "title" | "description" | "default" | "definitions" => {}
+            // Words for people; and what `descend` looks at.
+            "$schema"
+            | "$id"
+            | "title"
+            | "description"
+            | "default"
+            | "definitions"
+            | "items"
+            | "properties"
+            | "additionalProperties"
+            | "anyOf"
+            | "oneOf" => {}
             "$ref" => {
                 let pointer = wanted.as_str().unwrap().strip_prefix('#').unwrap();
                 check(root, root.pointer(pointer).unwrap(), value, at, complaints);
@@ -65,7 +76,6 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, complaints: &mut
                     other => complain(format!("{text} is no {other}")),
                 }
             }
-            "items" | "properties" | "additionalProperties" | "anyOf" | "oneOf" => {}
             "pattern" => panic!("{at}: patterns are not written here, and {value} needs one"),
             other => panic!("the schema has `{other}`, which is not written here"),
         }
@@ -85,9 +95,10 @@ fn descend(root: &Value, schema: &Value, value: &Value, at: &str, complaints: &m
             let at = format!("{at}.{key}");
             match (properties.and_then(|properties| properties.get(key)), schema.get("additionalProperties"))
             {
-                (Some(schema), _) => check(root, schema, member, &at, complaints),
+                (Some(schema), _) | (None, Some(schema @ Value::Object(_))) => {
+                    check(root, schema, member, &at, complaints);
+                }
                 (None, Some(Value::Bool(false))) => complaints.push(format!("{at}: not in the schema")),
-                (None, Some(schema @ Value::Object(_))) => check(root, schema, member, &at, complaints),
                 (None, _) => {}
             }
         }
