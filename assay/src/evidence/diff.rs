@@ -105,7 +105,9 @@ impl Change {
 /// What one reading of a bundle tells.
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
-    hashes: Vec<Digest>,
+    /// By place in the bundle; `None` for events that are compared by what they say.
+    by_place: Vec<Option<Digest>>,
+    sorted: Vec<Digest>,
     command: Option<Value>,
     outcome: Option<Value>,
     coverage: BTreeMap<&'static str, Value>,
@@ -116,6 +118,8 @@ impl Outline {
     pub fn add(&mut self, event: &Event) {
         let view = View::new(event);
         let field = |key: &str| event.data().and_then(|data| data.get(key)).cloned();
+        let is_frame = matches!(view.content, Content::Started | Content::Summary | Content::Finished);
+        self.by_place.push((!is_frame).then_some(event.content_hash));
         match view.content {
             Content::Started => self.command = self.command.take().or_else(|| field("command")),
             Content::Summary => {
@@ -126,13 +130,20 @@ impl Outline {
             }
             // Without a summary, the last event has it too.
             Content::Finished => self.outcome = self.outcome.take().or_else(|| field("outcome")),
-            _ => self.hashes.push(event.content_hash),
+            _ => {}
         }
     }
 
     /// Makes it ready for [`Picker`].
     pub fn finish(&mut self) {
-        self.hashes.sort_unstable();
+        self.sorted = self.by_place.iter().flatten().copied().collect();
+        self.sorted.sort_unstable();
+    }
+
+    /// Whether the event at this place is one that the other bundle does not have.
+    pub fn lacks(&self, place: u64, other: &Self) -> bool {
+        let hash = usize::try_from(place).ok().and_then(|place| self.by_place.get(place)).copied().flatten();
+        hash.is_some_and(|hash| other.sorted.binary_search(&hash).is_err())
     }
 }
 
@@ -153,31 +164,27 @@ fn coverage(summary: &Object, kind: CoverageKind) -> Value {
     Object::from([("coverage", word.into()), ("reasons", reasons.into())]).into()
 }
 
-/// Picks out of one bundle what the other does not have.
+/// Takes what one bundle has and the other lacks ([`Outline::lacks`]).
 #[derive(Debug)]
-pub struct Picker<'a> {
-    other: &'a Outline,
+pub struct Picker {
     picked: Vec<Change>,
     is_before: bool,
 }
 
-impl<'a> Picker<'a> {
-    /// A picker for the first bundle, given the outline of the second.
-    pub fn of_first(second: &'a Outline) -> Self {
-        Self { other: second, picked: Vec::new(), is_before: true }
+impl Picker {
+    /// For events of the first bundle.
+    pub fn of_first() -> Self {
+        Self { picked: Vec::new(), is_before: true }
     }
 
-    /// A picker for the second bundle, given the outline of the first.
-    pub fn of_second(first: &'a Outline) -> Self {
-        Self { other: first, picked: Vec::new(), is_before: false }
+    /// For events of the second bundle.
+    pub fn of_second() -> Self {
+        Self { picked: Vec::new(), is_before: false }
     }
 
-    /// Looks at one event.
+    /// Takes one event.
     pub fn add(&mut self, event: &Event) {
         let view = View::new(event);
-        if self.other.hashes.binary_search(&event.content_hash).is_ok() {
-            return;
-        }
         let subject = event.subject().unwrap_or_default();
         let (kind, op, subject) = match view.content {
             Content::Started | Content::Summary | Content::Finished => return,

@@ -9,7 +9,7 @@ use crate::evidence::events::kind;
 use crate::evidence::lint::seen::Seen;
 use crate::evidence::manifest::Manifest;
 use crate::evidence::verify::Event;
-use crate::evidence::view::{self, Content, View};
+use crate::evidence::view::{Content, View};
 use crate::observe::loss::Kind;
 use crate::policy::{Policy, Verdict, judge_effect};
 use crate::profile::effect::EffectResult;
@@ -136,14 +136,14 @@ impl<'a> Gate<'a> {
 
     fn act(&mut self, view: &View<'_>) {
         self.acts += 1;
-        let effect = match view::strict_effect(view.event) {
+        let effect = match view.strict_effect() {
             Ok(Some(effect)) => effect,
             Ok(None) => return,
-            Err(error) => return self.fail("malformed", view, error.problem),
+            Err(error) => return self.fail("malformed", view, error.problem.clone()),
         };
         let Some(policy) = self.terms.policy else { return };
-        let Verdict::Denied(denial) = judge_effect(policy, &effect, &self.roots) else { return };
-        let result = match &effect {
+        let Verdict::Denied(denial) = judge_effect(policy, effect, &self.roots) else { return };
+        let result = match effect {
             crate::profile::effect::Effect::Fs(fs) => fs.result,
             crate::profile::effect::Effect::Exec(exec) => exec.result,
             crate::profile::effect::Effect::Net(net) => net.result,

@@ -3,6 +3,8 @@
 //! Events may come from another program: what a known type should hold and does not is told by
 //! [`View::is_well_formed`], never guessed. Strict readers use [`strict_effect`].
 
+use std::cell::OnceCell;
+
 use crate::canon::value::{Object, Value};
 use crate::evidence::events::kind;
 use crate::evidence::identity::{self, IdentityError};
@@ -11,12 +13,13 @@ use crate::evidence::{Degradation, Outcome};
 use crate::profile::effect::Effect;
 
 /// An event, seen as what its type says it is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct View<'a> {
     /// The event.
     pub event: &'a Event,
     /// What it says.
     pub content: Content<'a>,
+    strict: OnceCell<Result<Option<Effect>, IdentityError>>,
 }
 
 /// What an event says.
@@ -91,7 +94,12 @@ impl<'a> View<'a> {
             kind::FINISHED => Content::Finished,
             _ => Content::Unknown,
         };
-        Self { event, content }
+        Self { event, content, strict: OnceCell::new() }
+    }
+
+    /// What [`strict_effect`] says, read once.
+    pub fn strict_effect(&self) -> Result<Option<&Effect>, &IdentityError> {
+        self.strict.get_or_init(|| strict_effect(self.event)).as_ref().map(Option::as_ref)
     }
 
     /// Whether the act was refused.

@@ -161,9 +161,7 @@ fn touched_protected(effect: &Effect) -> Option<String> {
         return None;
     }
     let names = std::iter::once(&fs.path).chain(fs.to.as_ref().filter(|_| fs.op != FsOp::Symlink));
-    let name = names
-        .into_iter()
-        .find(|name| places::is_among(name.as_str().trim_end_matches('/'), places::PROTECTED))?;
+    let name = names.into_iter().find(|name| places::PROTECTED.has(name.as_str().trim_end_matches('/')))?;
     let denied = if fs.result == EffectResult::Denied { " (denied)" } else { "" };
     Some(format!("{} {}{denied}", fs.op.as_str(), code(name.as_str())))
 }

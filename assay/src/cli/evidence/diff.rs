@@ -92,11 +92,13 @@ pub fn compare(
 ) -> Result<Vec<Change>, InputError> {
     let (mut removed, mut added) = (Vec::new(), Vec::new());
     if first_verified.manifest.run_root != second_verified.manifest.run_root {
-        let mut picker = Picker::of_first(second_outline);
-        first.verify_again(first_verified, |_, event| picker.add(event))?;
+        let mut picker = Picker::of_first();
+        let is_wanted = |place| first_outline.lacks(place, second_outline);
+        first.reread(first_verified, is_wanted, |event| picker.add(event))?;
         removed = picker.finish();
-        let mut picker = Picker::of_second(first_outline);
-        second.verify_again(second_verified, |_, event| picker.add(event))?;
+        let mut picker = Picker::of_second();
+        let is_wanted = |place| second_outline.lacks(place, first_outline);
+        second.reread(second_verified, is_wanted, |event| picker.add(event))?;
         added = picker.finish();
     }
     Ok(changes(first_outline, second_outline, removed, added))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::evidence::integrity::{Failure, Limits, shown};
 use crate::evidence::manifest::Manifest;
-use crate::evidence::verify::{Event, Verified, verify};
+use crate::evidence::verify::{Event, Verified, reread, verify};
 
 /// Where a bundle's bytes come from.
 pub struct Input {
@@ -94,7 +94,29 @@ impl Input {
 
     /// Verifies it from its start, handing each event to `visit`.
     pub fn verify(&mut self, visit: impl FnMut(&Manifest, &Event)) -> Result<Verified, InputError> {
-        let reader: &mut dyn Read = match &mut self.source {
+        let name = self.name.clone();
+        let reader = self.reader()?;
+        verify(reader, Limits::FORMAT, visit).map_err(|failure| InputError::Bad { name, failure })
+    }
+
+    /// Reads it again, handing on the events that are wanted by their place, and makes sure that it still is what was
+    /// verified.
+    pub fn reread(
+        &mut self,
+        before: &Verified,
+        is_wanted: impl FnMut(u64) -> bool,
+        visit: impl FnMut(&Event),
+    ) -> Result<(), InputError> {
+        let name = self.name.clone();
+        let reader = self.reader()?;
+        match reread(reader, Limits::FORMAT, is_wanted, visit) {
+            Ok(digest) if digest == before.archive.sha256 => Ok(()),
+            _ => Err(InputError::Changed { name }),
+        }
+    }
+
+    fn reader(&mut self) -> Result<&mut dyn Read, InputError> {
+        Ok(match &mut self.source {
             Source::File(file) => {
                 file.rewind().map_err(|error| InputError::Open { name: self.name.clone(), error })?;
                 file
@@ -104,22 +126,7 @@ impl Input {
                 bytes
             }
             Source::Stream(reader) => reader,
-        };
-        verify(reader, Limits::FORMAT, visit)
-            .map_err(|failure| InputError::Bad { name: self.name.clone(), failure })
-    }
-
-    /// Verifies it once more, and that it still is what it was.
-    pub fn verify_again(
-        &mut self,
-        before: &Verified,
-        visit: impl FnMut(&Manifest, &Event),
-    ) -> Result<(), InputError> {
-        let now = self.verify(visit)?;
-        if now.archive.sha256 != before.archive.sha256 {
-            return Err(InputError::Changed { name: self.name.clone() });
-        }
-        Ok(())
+        })
     }
 }
 

@@ -76,11 +76,15 @@ fn show(args: &Args, out: &Output) -> Result<(), String> {
             Format::Text => {
                 head.write(writer, &verified, paint)?;
                 writeln!(writer)?;
-                second_reading = input.verify_again(&verified, |_, event| {
-                    if printed.is_ok() && is_asked_for(args, event) {
-                        printed = line(writer, event, paint);
-                    }
-                });
+                second_reading = input.reread(
+                    &verified,
+                    |_| true,
+                    |event| {
+                        if printed.is_ok() && is_asked_for(args, event) {
+                            printed = line(writer, event, paint);
+                        }
+                    },
+                );
             }
             Format::Json => second_reading = json(args, &mut input, &verified, writer, &mut printed)?,
         }
@@ -100,14 +104,18 @@ fn json(
 ) -> io::Result<Result<(), InputError>> {
     writer.write_all(b"{\"events\":[")?;
     let mut is_first = true;
-    let result = input.verify_again(verified, |_, event| {
-        if printed.is_ok() && is_asked_for(args, event) {
-            let comma = if is_first { "" } else { "," };
-            is_first = false;
-            let text = to_text(&Value::Object(event.object.clone()));
-            *printed = write!(writer, "{comma}{text}");
-        }
-    });
+    let result = input.reread(
+        verified,
+        |_| true,
+        |event| {
+            if printed.is_ok() && is_asked_for(args, event) {
+                let comma = if is_first { "" } else { "," };
+                is_first = false;
+                let text = to_text(&Value::Object(event.object.clone()));
+                *printed = write!(writer, "{comma}{text}");
+            }
+        },
+    );
     let manifest = to_text(&Value::Object(verified.manifest.object.clone()));
     // `verified` is said last: a reader that stops before has no whole JSON.
     let is_verified = result.is_ok();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::evidence::integrity::Limits;
 use crate::evidence::samples::{self, connect, evidence, exec, fs, harmless};
-use crate::evidence::verify::verify;
+use crate::evidence::verify::{reread, verify};
 use crate::evidence::{Component, Degradation, Evidence, Outcome};
 use crate::profile::effect::EffectResult::{Denied, Ok as Done};
 use crate::profile::effect::{Effect, FsOp, NetEffect, Port};
@@ -14,12 +14,12 @@ fn diff_bundles(a: &[u8], b: &[u8]) -> Vec<Change> {
         outline
     };
     let (first, second) = (outline(a), outline(b));
-    let pick = |bundle: &[u8], mut picker: Picker<'_>| {
-        verify(bundle, Limits::FORMAT, |_, event| picker.add(event)).unwrap();
+    let pick = |bundle: &[u8], mine: &Outline, other: &Outline, mut picker: Picker| {
+        reread(bundle, Limits::FORMAT, |place| mine.lacks(place, other), |event| picker.add(event)).unwrap();
         picker.finish()
     };
-    let removed = pick(a, Picker::of_first(&second));
-    let added = pick(b, Picker::of_second(&first));
+    let removed = pick(a, &first, &second, Picker::of_first());
+    let added = pick(b, &second, &first, Picker::of_second());
     changes(&first, &second, removed, added)
 }
 

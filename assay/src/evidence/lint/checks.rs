@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use super::places::{
-    CREDENTIALS, MAY_HOLD_SECRETS, METADATA, NO_CREDENTIALS, PROTECTED, ROOT_SOCKETS, SET_ID, TEMPORARY,
-    WRITABLE, is_among,
+    CREDENTIALS, GIT_CONFIG, MAY_HOLD_SECRETS, METADATA, NO_CREDENTIALS, PROTECTED, ROOT_SOCKETS, SET_ID,
+    TEMPORARY, WRITABLE,
 };
 use super::seen::Seen;
 use super::{Found, Level};
@@ -154,16 +154,12 @@ fn changes(view: &View<'_>, is_meant: impl Fn(&str) -> bool, level: Level) -> Op
 
 pub(super) fn protected_config_written(_: &Seen, view: &View<'_>) -> Option<Found> {
     // What `git init` and `git clone` lay there and nothing runs.
-    let is_meant = |name: &str| !name.ends_with(".sample") && is_among(name, PROTECTED);
+    let is_meant = |name: &str| !name.ends_with(".sample") && PROTECTED.has(name);
     changes(view, is_meant, Level::Error)
 }
 
 pub(super) fn git_config_written(_: &Seen, view: &View<'_>) -> Option<Found> {
-    changes(
-        view,
-        |name| is_among(name, &[".git/config", ".git/modules/*/config", ".gitmodules"]),
-        Level::Warn,
-    )
+    changes(view, |name| GIT_CONFIG.has(name), Level::Warn)
 }
 
 fn reads(view: &View<'_>, is_meant: impl Fn(&str) -> bool, level: Level) -> Option<Found> {
@@ -177,7 +173,7 @@ fn reads(view: &View<'_>, is_meant: impl Fn(&str) -> bool, level: Level) -> Opti
 }
 
 fn is_credential(name: &str) -> bool {
-    is_among(name, CREDENTIALS) && !is_among(name, NO_CREDENTIALS)
+    CREDENTIALS.has(name) && !NO_CREDENTIALS.has(name)
 }
 
 pub(super) fn credential_read(_: &Seen, view: &View<'_>) -> Option<Found> {
@@ -185,7 +181,7 @@ pub(super) fn credential_read(_: &Seen, view: &View<'_>) -> Option<Found> {
 }
 
 pub(super) fn secret_file_read(_: &Seen, view: &View<'_>) -> Option<Found> {
-    reads(view, |name| is_among(name, MAY_HOLD_SECRETS) && !is_credential(name), Level::Warn)
+    reads(view, |name| MAY_HOLD_SECRETS.has(name) && !is_credential(name), Level::Warn)
 }
 
 fn program<'a>(view: &View<'a>) -> Option<&'a str> {
@@ -215,12 +211,12 @@ pub(super) fn exec_of_written(seen: &Seen, view: &View<'_>) -> Option<Found> {
 
 pub(super) fn exec_from_temp(_: &Seen, view: &View<'_>) -> Option<Found> {
     let path = program(view)?;
-    (!is_from_memory(path) && is_among(path, TEMPORARY)).then(|| act(view, Level::Warn, path, "run"))
+    (!is_from_memory(path) && TEMPORARY.has(path)).then(|| act(view, Level::Warn, path, "run"))
 }
 
 pub(super) fn exec_from_workdir(_: &Seen, view: &View<'_>) -> Option<Found> {
     let path = program(view)?;
-    is_among(path, WRITABLE).then(|| act(view, Level::Info, path, "run"))
+    WRITABLE.has(path).then(|| act(view, Level::Info, path, "run"))
 }
 
 pub(super) fn set_id_program(_: &Seen, view: &View<'_>) -> Option<Found> {
@@ -236,7 +232,7 @@ pub(super) fn root_socket(_: &Seen, view: &View<'_>) -> Option<Found> {
     match view.content {
         Content::Net {
             op: op @ ("connect" | "send"), proto: "unix" | "", address: Some(address), ..
-        } if is_among(address, ROOT_SOCKETS) => Some(act(view, Level::Error, address, op)),
+        } if ROOT_SOCKETS.has(address) => Some(act(view, Level::Error, address, op)),
         _ => None,
     }
 }
@@ -378,7 +374,7 @@ pub(super) fn order_odd(seen: &Seen, view: &View<'_>) -> Option<Found> {
     {
         return Some(found(subject, format!("{kind} after {}", kind::ALL[before])));
     }
-    let (Some(before), Ok(Some(effect))) = (&seen.effect, view::strict_effect(view.event)) else {
+    let (Some(before), Ok(Some(effect))) = (&seen.effect, view.strict_effect()) else {
         return None;
     };
     match before.cmp(&effect) {
@@ -396,8 +392,8 @@ pub(super) fn malformed_data(_: &Seen, view: &View<'_>) -> Option<Found> {
     if view.is_well_formed() {
         return None;
     }
-    let problem = match (view.content, view::strict_effect(view.event)) {
-        (_, Err(error)) => error.problem,
+    let problem = match (view.content, view.strict_effect()) {
+        (_, Err(error)) => error.problem.clone(),
         (Content::Degraded { .. }, _) => {
             view::strict_degradation(view.event).err().map(|error| error.problem).unwrap_or_default()
         }

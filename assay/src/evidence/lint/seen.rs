@@ -134,8 +134,8 @@ impl Seen {
             Content::Finished | Content::Unknown => {}
         }
         if matches!(view.content, Content::Fs { .. } | Content::Exec { .. } | Content::Net { .. }) {
-            match view::strict_effect(view.event) {
-                Ok(effect) => self.effect = effect,
+            match view.strict_effect() {
+                Ok(effect) => self.effect = effect.cloned(),
                 Err(_) => parts.is_broken = true,
             }
         }
