@@ -11,6 +11,8 @@ use assay::enforce::files::HostFiles;
 use assay::enforce::{Confinement, Means, Plan, cgroup, plan, survey};
 use assay::host::probe::probe;
 use assay::policy::{Context, Policy, load_builtin};
+use assay::sandbox::capabilities;
+use rustix::thread::CapabilitySet;
 
 /// A scene: a work directory, a home and a private temporary directory that are gone afterwards.
 pub struct Scene {
@@ -111,6 +113,9 @@ impl Scene {
                 fs::write(&procs, "0")?;
                 rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS)?;
                 confinement.hold_mounts().map_err(std::io::Error::other)?;
+                let dropped = capabilities::to_drop(CapabilitySet::empty());
+                capabilities::drop_bounding(dropped);
+                capabilities::drop_held(dropped)?;
                 rustix::thread::set_no_new_privs(true)?;
                 confinement.restrict().map_err(std::io::Error::other)?;
                 Ok(())

@@ -9,6 +9,7 @@ mod harness;
 mod launch;
 mod load;
 mod loss;
+mod matrix;
 mod needs;
 mod oracle;
 mod scope;
