@@ -11,7 +11,7 @@ use crate::report::json::to_text;
 mod attest;
 mod diff;
 mod gate;
-mod input;
+pub(super) mod input;
 mod lint;
 mod show;
 

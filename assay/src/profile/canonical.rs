@@ -485,4 +485,6 @@ fn judge_call(class: ActClass, result: CallResult) -> Option<(EffectResult, bool
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;

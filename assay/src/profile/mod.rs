@@ -3,8 +3,10 @@
 pub mod acts;
 pub mod canonical;
 pub mod content_address;
+pub mod diff;
 pub mod effect;
 pub mod identity;
+pub mod merge;
 pub mod name;
 pub mod naming;
 pub mod paths;

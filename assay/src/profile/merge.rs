@@ -1,0 +1,191 @@
+//! Many profiles → one: what all runs needed, and what only some did. Pure.
+
+use std::collections::BTreeMap;
+
+use super::wire::{Comments, Grant, Profile, Section};
+
+/// A merged profile, and in how many of the runs each of its rules was needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merged {
+    /// The rules needed in enough runs.
+    pub profile: Profile,
+    /// For each access of each rule that is kept: the number of runs.
+    pub seen_in: BTreeMap<Rule, usize>,
+    /// Rules that were left out because too few runs needed them.
+    pub left_out: BTreeMap<Rule, usize>,
+    /// How many runs there were.
+    pub runs: usize,
+}
+
+/// One thing a profile allows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rule {
+    /// The list it stands in.
+    pub section: Section,
+    /// The path, endpoint or program.
+    pub text: String,
+    /// The access, for `fs`.
+    pub grant: Option<Grant>,
+}
+
+/// The rules of a profile, one by one.
+pub fn rules(profile: &Profile) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for (path, grants) in &profile.fs {
+        rules.extend(grants.iter().map(|grant| Rule {
+            section: Section::Fs,
+            text: path.clone(),
+            grant: Some(*grant),
+        }));
+    }
+    let plain = |section, text: &String| Rule { section, text: text.clone(), grant: None };
+    rules.extend(profile.net.iter().map(|text| plain(Section::Net, text)));
+    rules.extend(profile.exec.iter().flatten().map(|text| plain(Section::Exec, text)));
+    rules
+}
+
+/// Whether a profile allows what a rule of another one does: by the same rule, or by one for a directory above.
+pub fn allows(profile: &Profile, rule: &Rule) -> bool {
+    match (rule.section, rule.grant) {
+        (Section::Fs, Some(grant)) => profile.fs.iter().any(|(path, grants)| {
+            let has = grants.contains(&grant) || (grant == Grant::List && grants.contains(&Grant::Read));
+            has && is_at_or_above(path, &rule.text)
+        }),
+        (Section::Fs, None) => false,
+        (Section::Net, _) => profile.net.contains(&rule.text),
+        (Section::Exec, _) => match &profile.exec {
+            Some(programs) => programs.iter().any(|path| is_at_or_above(path, &rule.text)),
+            // Without a list of programs, the execute access of `fs` decides.
+            None => profile
+                .fs
+                .iter()
+                .any(|(path, grants)| grants.contains(&Grant::Execute) && is_at_or_above(path, &rule.text)),
+        },
+    }
+}
+
+fn is_at_or_above(directory: &str, path: &str) -> bool {
+    let directory = directory.trim_end_matches('/');
+    path.trim_end_matches('/')
+        .strip_prefix(directory)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Merges profiles; a rule is kept when at least `min_runs` of them allow what it does.
+pub fn merge(profiles: &[Profile], min_runs: usize) -> Merged {
+    let mut seen_in = BTreeMap::new();
+    let mut left_out = BTreeMap::new();
+    let mut merged = Profile::default();
+    // One run without a list of programs had a program that no list can name.
+    let is_listed = profiles.iter().all(|profile| profile.exec.is_some());
+    if is_listed && !profiles.is_empty() {
+        merged.exec = Some(std::collections::BTreeSet::new());
+    }
+    for rule in profiles.iter().flat_map(rules) {
+        if seen_in.contains_key(&rule) || left_out.contains_key(&rule) {
+            continue;
+        }
+        let count = profiles.iter().filter(|profile| allows(profile, &rule)).count();
+        if count < min_runs {
+            left_out.insert(rule, count);
+            continue;
+        }
+        match (rule.section, rule.grant) {
+            (Section::Fs, Some(grant)) => {
+                merged.fs.entry(rule.text.clone()).or_default().insert(grant);
+            }
+            (Section::Fs, None) => {}
+            (Section::Net, _) => {
+                merged.net.insert(rule.text.clone());
+            }
+            (Section::Exec, _) => match &mut merged.exec {
+                Some(programs) => {
+                    programs.insert(rule.text.clone());
+                }
+                None => {
+                    merged.fs.entry(rule.text.clone()).or_default().extend([Grant::Read, Grant::Execute]);
+                }
+            },
+        }
+        seen_in.insert(rule, count);
+    }
+    Merged { profile: merged, seen_in, left_out, runs: profiles.len() }
+}
+
+impl Merged {
+    /// `seen_in: n/m` beside each rule.
+    pub fn comments(&self) -> Comments {
+        let mut header = vec![
+            format!(
+                "What {} runs did, as a policy: it allows this, and what `base: system` adds.",
+                self.runs
+            ),
+            format!("seen_in: n/{} says how many of them needed a rule", self.runs),
+        ];
+        if !self.left_out.is_empty() {
+            header.push(format!("{} rules that fewer runs needed were left out", self.left_out.len()));
+        }
+        let mut counts: BTreeMap<(Section, String), Vec<(Option<Grant>, usize)>> = BTreeMap::new();
+        for (rule, count) in &self.seen_in {
+            counts.entry((rule.section, rule.text.clone())).or_default().push((rule.grant, *count));
+        }
+        let beside = counts.into_iter().map(|(rule, counts)| (rule, self.words(&counts))).collect();
+        Comments { header, beside }
+    }
+
+    fn words(&self, counts: &[(Option<Grant>, usize)]) -> String {
+        let runs = self.runs;
+        if let [(_, first), rest @ ..] = counts
+            && rest.iter().all(|(_, count)| count == first)
+        {
+            return format!("seen_in: {first}/{runs}");
+        }
+        let each: Vec<String> = counts
+            .iter()
+            .map(|(grant, count)| format!("{} {count}/{runs}", grant.map_or("", Grant::as_str)))
+            .collect();
+        format!("seen_in: {}", each.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::wire::{Format, parse};
+
+    fn profile(fs: &[(&str, &[Grant])], net: &[&str], exec: &[&str]) -> Profile {
+        Profile {
+            fs: fs.iter().map(|(path, grants)| ((*path).into(), grants.iter().copied().collect())).collect(),
+            net: net.iter().map(|&rule| rule.into()).collect(),
+            exec: Some(exec.iter().map(|&rule| rule.into()).collect()),
+        }
+    }
+
+    #[test]
+    fn rules_are_counted_by_what_each_run_allows() {
+        let a =
+            profile(&[("/a", &[Grant::Read]), ("/b/c", &[Grant::Read, Grant::Write])], &["h:1"], &["/bin/a"]);
+        let b = profile(&[("/b", &[Grant::Read])], &["h:1", "h:2"], &["/bin/a", "/bin/b"]);
+        let all = merge(&[a.clone(), b.clone()], 1);
+        assert_eq!(
+            all.profile.write(&all.comments(), Format::Yaml),
+            concat!(
+                "# What 2 runs did, as a policy: it allows this, and what `base: system` adds.\n",
+                "# seen_in: n/2 says how many of them needed a rule\n",
+                "api_version: assay/v1\n",
+                "fs:\n  allow:\n",
+                "    - {path: /a, access: [read]}  # seen_in: 1/2\n",
+                "    - {path: /b, access: [read]}  # seen_in: 1/2\n",
+                "    - {path: /b/c, access: [read, write]}  # seen_in: read 2/2, write 1/2\n",
+                "net:\n  allow:\n    - \"h:1\"  # seen_in: 2/2\n    - \"h:2\"  # seen_in: 1/2\n",
+                "exec:\n  allow:\n    - /bin/a  # seen_in: 2/2\n    - /bin/b  # seen_in: 1/2\n",
+            )
+        );
+        let both = merge(&[a.clone(), b], 2);
+        assert_eq!(both.profile, profile(&[("/b/c", &[Grant::Read])], &["h:1"], &["/bin/a"]));
+        assert_eq!(both.left_out.len(), 5);
+        let text = both.profile.write(&both.comments(), Format::Yaml);
+        assert_eq!(parse(&text).unwrap(), both.profile);
+        assert_eq!(merge(&[a.clone()], 1).profile, a);
+    }
+}
