@@ -6,6 +6,7 @@ mod degraded;
 mod determinism;
 mod enforce;
 mod harness;
+mod held;
 mod launch;
 mod load;
 mod loss;

@@ -1,0 +1,161 @@
+//! A whole run held to its policy: what is learned is enough and no more, and root's wishes come to nothing.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::confined::Scene;
+use crate::harness::sandbox::{sandbox, text};
+use crate::needs::{Need, are_met};
+
+const NEEDS: &[Need] = &[
+    Need::Root,
+    Need::Btf,
+    Need::CgroupV2,
+    Need::LandlockAbi(6),
+    Need::Program("python3"),
+    Need::Program("git"),
+];
+
+/// Runs a shell script in the work directory of the scene; the exit code, the status and what was printed.
+fn run(scene: &Scene, options: &[&str], script: &str) -> (i32, Value, String) {
+    let status = scene.path("status.json");
+    let mut options = options.to_vec();
+    options.extend(["--status-file", status.to_str().unwrap()]);
+    let mut command = sandbox(&options, &["sh", "-c", script]);
+    command.current_dir(scene.path("w")).env("HOME", scene.path("home")).env("LC_ALL", "C");
+    let output = command.output().expect("assay runs");
+    let told =
+        fs::read(&status).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    drop(fs::remove_file(&status));
+    let printed = text(&output.stdout) + &text(&output.stderr);
+    (output.status.code().unwrap_or(-1), told, printed)
+}
+
+fn fresh(scene: &Scene) {
+    drop(fs::remove_dir_all(scene.path("w")));
+    fs::create_dir(scene.path("w")).unwrap();
+    scene.file("w/src/a.txt", "one\n");
+    scene.file("w/src/deep/b.txt", "two\n");
+    scene.file("w/hello.c", "int main(void) { return 0; }\n");
+    let git =
+        "git init -q repo && cd repo && git -c user.name=n -c user.email=e commit -q --allow-empty -m x";
+    let status =
+        std::process::Command::new("sh").args(["-c", git]).current_dir(scene.path("w")).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn what_was_learned_is_enough_and_no_more() {
+    if !are_met("held::what_was_learned_is_enough_and_no_more", NEEDS) {
+        return;
+    }
+    let commands = [
+        "cat src/a.txt | sort | wc -l",
+        "cp -a src copy && rm -r copy",
+        "tar cf t.tar src && mkdir x && tar xf t.tar -C x",
+        "sed -i s/one/three/ src/a.txt && mv src/a.txt src/c.txt",
+        "git clone -q repo clone && git -C clone log --oneline >/dev/null",
+        "python3 -c \"open('made', 'w').write('x'); print(open('made').read())\"",
+        "python3 -c \"import socket as s; l = s.create_server(('127.0.0.1', 0)); s.create_connection(l.getsockname())\"",
+        "find . -name '*.txt' -exec grep -l two {} +",
+    ];
+    for command in commands {
+        let scene = Scene::new();
+        let profile = scene.path("learned.yaml");
+        let profile = profile.to_str().unwrap();
+        fresh(&scene);
+        let (code, _, printed) = run(&scene, &["--dry-run", "--profile", profile], command);
+        assert!(code == 0 || code == 4, "{command}: {code} {printed}");
+        fresh(&scene);
+        let (code, status, printed) = run(&scene, &["--enforce", "--policy", profile], command);
+        let learned = fs::read_to_string(profile).unwrap();
+        assert_eq!(
+            (code, &status["verdict"]),
+            (0, &Value::from("ok")),
+            "{command}: {printed}{status}\n{learned}"
+        );
+        fresh(&scene);
+        let outside = scene.path("outside");
+        let more = format!("{command}; echo x > {}", outside.display());
+        let (_, status, printed) = run(&scene, &["--enforce", "--policy", profile], &more);
+        assert_eq!(status["verdict"], "denied", "{command}: {printed}{status}\n{learned}");
+        assert!(!outside.exists());
+    }
+}
+
+const WISHES: &str = r#"
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+watcher = os.getppid()
+
+def check(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+def cgroup_write():
+    for line in open("/proc/self/mountinfo"):
+        if " - cgroup2 " in line:
+            open(line.split(" ")[4] + "/cgroup.procs", "w").write("0")
+
+def in_user_namespace():
+    os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNS)
+    check(libc.umount2(b".git/hooks", 2))
+
+WISHES = {
+    "signal the observer": lambda: os.kill(watcher, 0),
+    "kill the observer": lambda: os.kill(watcher, signal.SIGKILL),
+    "trace the observer": lambda: check(libc.ptrace(16, watcher, 0, 0)),
+    "write the observer's memory": lambda: open(f"/proc/{watcher}/mem", "r+b"),
+    "read the observer's environment": lambda: open(f"/proc/{watcher}/environ").read(),
+    "leave the group": cgroup_write,
+    "list bpf links": lambda: check(libc.syscall(321, 31, ctypes.create_string_buffer(16), 16)),
+    "mount over a denied path": lambda: check(libc.mount(b"none", b".git/hooks", b"tmpfs", 0, None)),
+    "bind over a denied path": lambda: check(libc.mount(b".", b".git/hooks", None, 4096, None)),
+    "remount it writable": lambda: check(libc.mount(None, b".git/hooks", None, 4096 | 32, None)),
+    "unmount it": lambda: check(libc.umount2(b".git/hooks", 2)),
+    "unmount it in a user namespace": in_user_namespace,
+    "enter the host's mounts": lambda: os.setns(os.open("/proc/1/ns/mnt", os.O_RDONLY)),
+    "change the root": lambda: os.chroot("/"),
+    "load a module": lambda: check(libc.syscall(313, 0, b"", 0)),
+    "make a device": lambda: os.mknod("device", 0o600 | 0o060000, os.makedev(8, 0)),
+    "read the denied file through init": lambda: open(f"/proc/1/root{os.getcwd()}/../secret").read(),
+    "write a hook": lambda: open(".git/hooks/pre-commit", "w"),
+}
+for name, wish in WISHES.items():
+    child = os.fork()
+    if child == 0:
+        try:
+            wish()
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+        print("GRANTED:", name, flush=True)
+print("tried", len(WISHES))
+"#;
+
+#[test]
+fn roots_wishes_come_to_nothing() {
+    if !are_met("held::roots_wishes_come_to_nothing", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    fresh(&scene);
+    scene.file("w/.git/hooks/x", "");
+    scene.file("secret", "secret\n");
+    scene.file("w/wishes.py", WISHES);
+    let policy = scene.path("policy.yaml");
+    scene.file(
+        "policy.yaml",
+        "api_version: assay/v1\nfs:\n  allow: [{path: '${WORKDIR}', access: [read, write, execute]}]\n  deny: [{path: .git/hooks, access: [write]}]\n",
+    );
+    let options = ["--enforce", "--policy", policy.to_str().unwrap()];
+    let (code, status, printed) = run(&scene, &options, "exec python3 wishes.py");
+    let lines: Vec<_> =
+        printed.lines().filter(|line| line.starts_with("GRANTED") || line.starts_with("tried")).collect();
+    assert_eq!(lines, ["tried 18"], "{printed}");
+    assert_eq!((code, &status["verdict"]), (0, &Value::from("denied")), "{status}");
+    assert!(Path::new(&scene.path("w/.git/hooks/x")).exists());
+}
