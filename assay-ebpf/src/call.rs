@@ -24,18 +24,20 @@ const TS_COMPAT: u32 = 2;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_SYMLINK_FOLLOW: u64 = 0x400;
 
-/// x86-64 `struct pt_regs`, as far as it is read. Its layout is fixed by the ABI of signal frames and ptrace.
+/// x86-64 `struct pt_regs`, as far as it is read, as indexes of its words. Its layout is fixed by the ABI of signal
+/// frames and ptrace.
 mod regs {
-    pub const BP: u64 = 32;
-    pub const BX: u64 = 40;
-    pub const R9: u64 = 64;
-    pub const R8: u64 = 72;
-    pub const R10: u64 = 56;
-    pub const CX: u64 = 88;
-    pub const DX: u64 = 96;
-    pub const SI: u64 = 104;
-    pub const DI: u64 = 112;
-    pub const ORIG_AX: u64 = 120;
+    pub const BP: usize = 4;
+    pub const BX: usize = 5;
+    pub const R10: usize = 7;
+    pub const R9: usize = 8;
+    pub const R8: usize = 9;
+    pub const CX: usize = 11;
+    pub const DX: usize = 12;
+    pub const SI: usize = 13;
+    pub const DI: usize = 14;
+    pub const ORIG_AX: usize = 15;
+    pub const LEN: usize = 16;
 }
 
 /// Looks at every return of every call on the host, and goes on only with those that are a run's and in the table.
@@ -44,40 +46,37 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     let Some(member) = scope::current() else { return 0 };
     let regs: u64 = ctx.arg(0);
     let ret: i64 = ctx.arg(1);
-    let nr: u64 = read(regs + regs::ORIG_AX);
+    let nr: u64 = read(regs + regs::ORIG_AX as u64 * 8);
     if nr >= TABLE as u64 {
         return 0;
     }
     let is_compat = read::<u32>(current_task() + off!(task_status)) & TS_COMPAT != 0;
     let mut call = look_up(is_compat, nr);
-    let mut args = [0u64; 6];
-    if is_compat {
-        args = [
-            u64::from(read::<u32>(regs + regs::BX)),
-            u64::from(read::<u32>(regs + regs::CX)),
-            u64::from(read::<u32>(regs + regs::DX)),
-            u64::from(read::<u32>(regs + regs::SI)),
-            u64::from(read::<u32>(regs + regs::DI)),
-            u64::from(read::<u32>(regs + regs::BP)),
-        ];
-        if nr == SOCKETCALL {
-            call = SOCKETCALL_TABLE[args[0] as usize & 31];
-            let inner = read_user::<[u32; 6]>(args[1]).unwrap_or([0; 6]);
-            args = inner.map(u64::from);
-        }
-    }
-    if call.shape == Shape::None as u8 {
+    // socketcall's own table is asked once its first argument is known.
+    if call.shape == Shape::None as u8 && !(is_compat && nr == SOCKETCALL) {
         return 0;
     }
-    if !is_compat {
-        args = [
-            read(regs + regs::DI),
-            read(regs + regs::SI),
-            read(regs + regs::DX),
-            read(regs + regs::R10),
-            read(regs + regs::R8),
-            read(regs + regs::R9),
-        ];
+    let words: [u64; regs::LEN] = read(regs);
+    let mut args = if is_compat {
+        let half = |index: usize| words[index] & 0xffff_ffff;
+        [half(regs::BX), half(regs::CX), half(regs::DX), half(regs::SI), half(regs::DI), half(regs::BP)]
+    } else {
+        [
+            words[regs::DI],
+            words[regs::SI],
+            words[regs::DX],
+            words[regs::R10],
+            words[regs::R8],
+            words[regs::R9],
+        ]
+    };
+    if is_compat && nr == SOCKETCALL {
+        call = SOCKETCALL_TABLE[args[0] as usize & 31];
+        let inner = read_user::<[u32; 6]>(args[1]).unwrap_or([0; 6]);
+        args = inner.map(u64::from);
+        if call.shape == Shape::None as u8 {
+            return 0;
+        }
     }
     // openat2 keeps its flags in memory.
     if nr == OPENAT2 {
@@ -175,7 +174,7 @@ pub fn call_fd(_ctx: RawTracePointContext) -> i32 {
 
 /// Adds a file and sends the record.
 #[inline(always)]
-fn put_file(scratch: &mut Scratch, file: u64) {
+pub fn put_file(scratch: &mut Scratch, file: u64) {
     if file != 0 {
         let (dentry, mnt) = place_of(file);
         put_chain(scratch, SectionTag::ChainA, 0, dentry, mnt);
@@ -265,19 +264,26 @@ pub fn call_write(_ctx: RawTracePointContext) -> i32 {
         return 0;
     }
     let file = file_of(arg(&args, call.dir_a) as i32);
-    let inode: u64 = read(file + off!(file_inode));
-    let sb: u64 = read(inode + off!(inode_sb));
-    let id = FileId { dev: u64::from(read::<u32>(sb + off!(sb_dev))), ino: read(inode + off!(inode_ino)) };
-    let Some(told) = INHERITED.get_ptr_mut(&id) else { return 0 };
-    // SAFETY: a flag of its own; two processors may both find it set, and the write is then told twice.
-    unsafe {
-        if *told == 0 {
-            return 0;
-        }
-        *told = 0;
+    if !is_first_write(file) {
+        return 0;
     }
     put_file(scratch, file);
     0
+}
+
+/// Whether this file was open for writing before the run, and nothing was told of it yet.
+#[inline(always)]
+pub fn is_first_write(file: u64) -> bool {
+    let inode: u64 = read(file + off!(file_inode));
+    let sb: u64 = read(inode + off!(inode_sb));
+    let id = FileId { dev: u64::from(read::<u32>(sb + off!(sb_dev))), ino: read(inode + off!(inode_ino)) };
+    let Some(told) = INHERITED.get_ptr_mut(&id) else { return false };
+    // SAFETY: a flag of its own; two processors may both find it set, and the write is then told twice.
+    unsafe {
+        let is_first = *told != 0;
+        *told = 0;
+        is_first
+    }
 }
 
 /// A call whose arguments say all there is.

@@ -36,6 +36,11 @@ unsafe extern "C" fn step(_index: u32, context: *mut Context) -> i64 {
     // SAFETY: `each` passes its own context.
     let scratch = unsafe { &mut *(*context).scratch };
     let (dentry, mnt) = (scratch.chain.dentry, scratch.chain.mnt);
+    // No such descriptor, or a read that failed on the way here.
+    if dentry == 0 {
+        scratch.chain.state = u32::from(chain_state::UNREADABLE);
+        return 1;
+    }
     let root: u64 = read(mnt + off!(vfsmount_root));
     if dentry == root {
         let mount = mnt - off!(mount_mnt);

@@ -12,9 +12,10 @@ use assay_common::names::tail;
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
+use crate::call::{is_first_write, put_file};
 use crate::chain::{put_chain, put_facts};
 use crate::emit::scratch;
-use crate::kernel::{off, place_of, read};
+use crate::kernel::{off, place_of, read, setting};
 use crate::maps::{Scratch, TAILS, mode};
 use crate::network::{put_socket_file, put_unix_path};
 use crate::scope;
@@ -22,11 +23,16 @@ use crate::start::{AT_FDCWD, Text, Which, prepare, set_job};
 
 /// `IORING_OP_*`: fixed numbers of the user interface.
 mod opcode {
+    pub const WRITEV: u8 = 2;
+    pub const WRITE_FIXED: u8 = 5;
     pub const SENDMSG: u8 = 9;
     pub const CONNECT: u8 = 16;
+    pub const FALLOCATE: u8 = 17;
     pub const OPENAT: u8 = 18;
+    pub const WRITE: u8 = 23;
     pub const SEND: u8 = 26;
     pub const OPENAT2: u8 = 28;
+    pub const SPLICE: u8 = 30;
     pub const RENAMEAT: u8 = 35;
     pub const UNLINKAT: u8 = 36;
     pub const MKDIRAT: u8 = 37;
@@ -39,10 +45,12 @@ mod opcode {
     pub const FTRUNCATE: u8 = 55;
     pub const BIND: u8 = 56;
     pub const LISTEN: u8 = 57;
+    pub const WRITEV_FIXED: u8 = 61;
 }
 
 /// Numbers of the calls that requests stand for.
 mod native {
+    pub const WRITE: u32 = 1;
     pub const CONNECT: u32 = 42;
     pub const SENDTO: u32 = 44;
     pub const BIND: u32 = 49;
@@ -220,6 +228,10 @@ pub fn uring_complete(ctx: RawTracePointContext) -> i32 {
         return 0;
     }
     let opcode: u8 = read(req + off!(req_opcode));
+    if is_write(opcode) {
+        tell_write(req, member);
+        return 0;
+    }
     let Some((op, nr)) = meaning(opcode) else { return 0 };
     let Some(scratch) = scratch() else { return 0 };
     let res: i32 = read(req + off!(req_cqe) + off!(cqe_res));
@@ -243,4 +255,35 @@ pub fn uring_complete(ctx: RawTracePointContext) -> i32 {
     }
     scratch.submit();
     0
+}
+
+/// Whether a request writes through its file.
+#[inline(always)]
+fn is_write(opcode: u8) -> bool {
+    opcode == opcode::WRITE
+        || opcode == opcode::WRITEV
+        || opcode == opcode::WRITE_FIXED
+        || opcode == opcode::WRITEV_FIXED
+        || opcode == opcode::SPLICE
+        || opcode == opcode::FALLOCATE
+}
+
+/// Tells a write to a file that was open for writing before the run, as the call it stands for: nothing about it has
+/// to wait for its other half.
+#[inline(always)]
+fn tell_write(req: u64, member: scope::Membership) {
+    if setting!(watch_writes) == 0 {
+        return;
+    }
+    let res: i32 = read(req + off!(req_cqe) + off!(cqe_res));
+    // A request's file is its first member; a splice's is the one written to.
+    let file: u64 = read(req);
+    if res < 0 || !is_first_write(file) {
+        return;
+    }
+    let Some(scratch) = scratch() else { return };
+    let header = scratch.begin(RecordKind::Call, Op::Write as u16, Op::Write as u32, member);
+    header.nr = native::WRITE;
+    header.ret = i64::from(res);
+    put_file(scratch, file);
 }

@@ -329,6 +329,8 @@ fn resolve_exec(exec: &Exec) -> Resolved {
         Some(area) => (split_arguments(&area.bytes), area.state != ReadState::Whole),
         None => (Vec::new(), true),
     };
+    let nested =
+        if exec.is_script { nested_scripts(&argv, requested(&exec.a).as_deref()) } else { Vec::new() };
     let is_privileged = exec.file.as_ref().is_some_and(|file| file.mode & 0o6000 != 0);
     let act = Act::Exec(ExecAct {
         path,
@@ -338,8 +340,23 @@ fn resolve_exec(exec: &Exec) -> Resolved {
         is_argv_cut: is_cut,
         is_privileged,
     });
-    let gaps = gaps(&act, CallResult::Ok);
+    let mut gaps = gaps(&act, CallResult::Ok);
+    gaps.extend(nested.into_iter().map(|name| (Kind::Exec, "nested-script", name)));
     Resolved::Act { act, result: CallResult::Ok, gaps }
+}
+
+/// Scripts between a script and the program that runs it. The kernel opened and closed them on its way; they are known
+/// only as words it put into the arguments, between its interpreter and the script, beside each script's one option.
+fn nested_scripts(argv: &[Vec<u8>], script: Option<&[u8]>) -> Vec<String> {
+    let Some(end) = script.and_then(|script| argv.iter().position(|word| word == script)) else {
+        return Vec::new();
+    };
+    argv[..end]
+        .iter()
+        .skip(1)
+        .filter(|word| word.contains(&b'/') && !word.starts_with(b"-"))
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 fn split_arguments(area: &[u8]) -> Vec<Vec<u8>> {

@@ -160,6 +160,17 @@ struct Sinks {
     records: Option<RecordSink>,
 }
 
+impl Sinks {
+    fn flush(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.out.flush();
+        }
+        if let Some(records) = &mut self.records {
+            records.out.flush();
+        }
+    }
+}
+
 #[derive(Debug)]
 struct TraceSink {
     writer: TraceWriter,
@@ -231,6 +242,8 @@ impl Recorder {
     pub async fn pump(&mut self) -> String {
         loop {
             if self.drain() == 0 {
+                // Who reads along sees it, and what is written survives us.
+                self.sinks.flush();
                 self.observer.wait().await;
             } else {
                 tokio::task::yield_now().await;
