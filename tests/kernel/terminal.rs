@@ -65,9 +65,7 @@ fn control_z_stops_both_and_fg_and_bg_continue_both() {
     terminal.enter("clear; jobs");
     terminal.wait_for("the job", |screen| screen.contains("Running"));
     terminal.enter("clear; fg");
-    terminal.wait_for("the job", |screen| screen.contains("run sh -c") || screen.contains("sandbox"));
-    terminal.press("C-z");
-    terminal.wait_for("a stopped job", |screen| screen.contains("Stopped"));
+    terminal.press_until("C-z", "a stopped job", |screen| screen.contains("Stopped"));
     fs::write(&go, "").expect("a file");
     terminal.enter("clear; fg; echo code $?");
     terminal.wait_for_line("code 7");
@@ -169,4 +167,25 @@ fn closing_the_window_hangs_up_the_command() {
     let told = fs::read_to_string(&status).expect("a status file");
     assert!(told.contains(r#""child":{"signal":"SIGHUP"}"#), "{told}");
     assert!(groups_of(ids[1]).is_empty());
+}
+
+#[test]
+fn a_summary_comes_after_the_commands_own_lines_and_only_when_wanted() {
+    let test = "a_summary_comes_after_the_commands_own_lines_and_only_when_wanted";
+    let Some(terminal) = shell(test, &[]) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("t");
+    let shown = |options: &str, over: &str| {
+        let policy = every_file().display();
+        let command = format!("{ASSAY} sandbox {options} --policy {policy} --trace {}", trace.display());
+        terminal.enter(&format!("clear; {command} -- sh -c 'echo one; echo two'; echo {over}"));
+        terminal.wait_for_line(over);
+        terminal.screen()
+    };
+    let screen = shown("", "over-1");
+    let at = |text: &str| screen.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{screen}"));
+    let places = [at("one\ntwo\n"), at("the command exited with 0"), at("written: ")];
+    assert!(places.is_sorted(), "{screen}");
+    let screen = shown("--progress never", "over-2");
+    assert!(!screen.contains("written: ") && screen.contains("one\ntwo\nover-2"), "{screen}");
 }

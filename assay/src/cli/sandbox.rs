@@ -12,6 +12,7 @@ use crate::cli::env;
 use crate::cli::failure::Refusal;
 use crate::cli::output::Output;
 use crate::exit::Exit;
+use crate::profile::name::Name;
 use crate::sandbox::artifact::Owner;
 use crate::sandbox::descendants::Descendants;
 use crate::sandbox::environment::{EnvironmentRequest, Scrubbing};
@@ -21,7 +22,7 @@ use crate::sandbox::request::{
     self, Artifacts, Format, Mode, PolicySource, ProfileFiles, Progress, RunAs, SandboxRequest, Timeout,
     Workdir,
 };
-use crate::sandbox::{self, capabilities, duration, user};
+use crate::sandbox::{self, Finished, assemble, capabilities, duration, user};
 
 /// Flags of `assay sandbox`.
 #[derive(Debug, clap::Args)]
@@ -143,9 +144,12 @@ pub fn run(args: Args, out: &Output) -> Exit {
         Ok(request) => request,
         Err(refusal) => return refusal.tell(out),
     };
-    let decision = sandbox::run(&request, out);
-    tell(&request, &decision, *out);
-    decision.exit
+    let finished = sandbox::run(&request, out);
+    tell(&finished.decision, *out);
+    if request.progress == Progress::Auto && out.is_read_by_a_person() {
+        summarise(&finished, *out);
+    }
+    finished.decision.exit
 }
 
 impl Notices for Output {
@@ -170,7 +174,8 @@ impl Notices for Output {
     }
 }
 
-fn tell(request: &SandboxRequest, decision: &Decision, out: Output) {
+/// What went wrong, whoever reads it.
+fn tell(decision: &Decision, out: Output) {
     match decision.verdict {
         Verdict::Incomplete if decision.exit != Exit::Incomplete => {
             decision.reasons.iter().for_each(|reason| out.warning(reason));
@@ -181,11 +186,31 @@ fn tell(request: &SandboxRequest, decision: &Decision, out: Output) {
         Verdict::Unauthorised | Verdict::Denied if decision.exit == Exit::Unauthorised => {
             decision.reasons.iter().for_each(|reason| out.error(reason));
         }
-        Verdict::Ok | Verdict::Unauthorised | Verdict::Denied => {
-            if request.progress == Progress::Auto && out.is_read_by_a_person() {
-                decision.reasons.iter().for_each(|reason| out.note(reason));
-            }
-        }
+        // The summary tells these.
+        Verdict::Ok | Verdict::Unauthorised | Verdict::Denied => {}
+    }
+}
+
+/// A few lines for a person; none about a run of which there is nothing to say.
+fn summarise(finished: &Finished, out: Output) {
+    let verdict = finished.decision.verdict;
+    if let Some(child) = finished.child
+        && (verdict != Verdict::Ok || !finished.written.is_empty())
+    {
+        out.note(&format!("{}: the command {}", verdict.as_str(), assemble::end_words(child)));
+    }
+    if matches!(verdict, Verdict::Unauthorised | Verdict::Denied)
+        && finished.decision.exit != Exit::Unauthorised
+    {
+        finished.decision.reasons.iter().for_each(|reason| out.note(reason));
+    }
+    let paths: Vec<String> = finished
+        .written
+        .iter()
+        .map(|(_, written)| Name::from_bytes(written.path.as_os_str().as_encoded_bytes()).to_string())
+        .collect();
+    if !paths.is_empty() {
+        out.note(&format!("written: {}", paths.join(", ")));
     }
 }
 

@@ -237,8 +237,9 @@ impl Running<'_> {
     /// What started us sees us stop, as it would see the command stop without us; and when it lets us go on,
     /// the command goes on.
     fn stop_with_it(&self) -> io::Result<()> {
-        if is_orphaned() {
-            // Nobody would ever continue us; and without us nobody would have continued the command.
+        // Nobody would ever continue us when we are orphaned; and without us nobody would have continued the command.
+        // And it may have been continued since: then we would stop alone.
+        if is_orphaned() || !is_stopped(self.pid) {
             return Ok(());
         }
         signals::send(std::process::id(), libc::SIGSTOP)?;

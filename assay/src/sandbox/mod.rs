@@ -42,6 +42,7 @@ pub mod writing;
 
 use crate::evidence::Component;
 
+use artifact::Written;
 use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
 use hold::Hold;
@@ -53,8 +54,19 @@ use request::{Mode, SandboxRequest, Timeout, Workdir};
 use signals::SignalQueue;
 use stage::Stage;
 
+/// A run that is over.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it comes to.
+    pub decision: Decision,
+    /// How the command ended; `None` when it did not start.
+    pub child: Option<ChildEnd>,
+    /// Artifacts in their places.
+    pub written: Vec<(&'static str, Written)>,
+}
+
 /// Runs the command, and decides what the run comes to.
-pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
+pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
     // First of all: whatever is open now came from our caller.
     let passed_on = descriptors::open_above_stderr();
     let targets = Targets::prepare(request);
@@ -83,8 +95,9 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
     ending.denied = recorded.denied;
     tell_sentences(&recorded.sentences, notices);
     let decision = outcome::decide(&ending);
-    let Some(target) = targets.of("status") else { return decision };
-    let bytes = status::render(ending.child, &decision, &recorded.written);
+    let mut finished = Finished { decision, child: ending.child, written: recorded.written };
+    let Some(target) = targets.of("status") else { return finished };
+    let bytes = status::render(ending.child, &finished.decision, &finished.written);
     let written = match target {
         Ok(target) => {
             target.write(request.owner, |out| out.write_all(&bytes)).map(drop).map_err(|e| e.to_string())
@@ -93,9 +106,9 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Decision {
     };
     if let Err(text) = written {
         ending.unwritten.push(text);
-        return outcome::decide(&ending);
+        finished.decision = outcome::decide(&ending);
     }
-    decision
+    finished
 }
 
 /// More sentences than this are only counted.

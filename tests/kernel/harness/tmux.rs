@@ -41,6 +41,21 @@ impl Terminal {
         self.succeed(&["send-keys", key]);
     }
 
+    /// Presses a key again and again until the screen is as `is_so` says: a key that comes before the shell has given the
+    /// terminal away is lost.
+    pub fn press_until(&self, key: &str, what: &str, is_so: impl Fn(&str) -> bool) {
+        let looks = std::cell::Cell::new(0u32);
+        self.wait_for(what, |screen| {
+            if is_so(screen) {
+                return true;
+            }
+            if looks.replace(looks.get() + 1) % 20 == 0 {
+                self.press(key);
+            }
+            false
+        });
+    }
+
     /// Gives the pane another size.
     pub fn resize(&self, columns: u32, rows: u32) {
         self.succeed(&["resize-window", "-x", &columns.to_string(), "-y", &rows.to_string()]);
