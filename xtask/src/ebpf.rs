@@ -127,7 +127,7 @@ fn compile(toolchain: &Toolchain, target: &Path) -> Result<Vec<u8>> {
         "--package",
         "assay-ebpf",
         "--bin",
-        "assay",
+        "assay-ebpf",
     ]);
     cargo.args(["--target", TARGET, "--target-dir"]).arg(target);
     for setting in PROFILE {
@@ -139,7 +139,7 @@ fn compile(toolchain: &Toolchain, target: &Path) -> Result<Vec<u8>> {
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rustflags(toolchain, target)?.join("\x1f"));
     run(&mut cargo)?;
 
-    let linked = target.join(TARGET).join("release/assay");
+    let linked = target.join(TARGET).join("release/assay-ebpf");
     let stripped = target.join("assay.bpf.o");
     // Debug sections only: BTF is what the loader and the verifier's messages live on.
     output(step::command(&toolchain.objcopy).arg("--strip-debug").arg(&linked).arg(&stripped))?;
