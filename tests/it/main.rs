@@ -4,6 +4,7 @@ mod attest;
 mod evidence;
 mod freshness;
 mod independent;
+mod mutations;
 mod oracle;
 mod policy;
 mod sample;

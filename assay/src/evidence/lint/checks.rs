@@ -377,7 +377,7 @@ pub(super) fn order_odd(seen: &Seen, view: &View<'_>) -> Option<Found> {
     let (Some(before), Ok(Some(effect))) = (&seen.effect, view.strict_effect()) else {
         return None;
     };
-    match before.cmp(&effect) {
+    match before.cmp(effect) {
         std::cmp::Ordering::Less => None,
         std::cmp::Ordering::Equal => Some(found(subject, "the same effect again")),
         std::cmp::Ordering::Greater => Some(found(subject, "it should come before the effect before it")),

@@ -1,0 +1,8 @@
+//! See `check::archive`.
+#![no_main]
+
+mod check;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    check::archive(bytes);
+});

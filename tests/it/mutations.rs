@@ -1,0 +1,265 @@
+//! The checks of the fuzz targets on a stable compiler: seeds, and what becomes of them by a great many small changes,
+//! some of which heal every hash so that they reach the readers behind the verifier.
+//!
+//! A second for each target, or `ASSAY_FUZZ_SECONDS`. What a longer run finds belongs into [`seeds`].
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::sample::{harmless, of};
+
+#[path = "../fuzz/check.rs"]
+mod check;
+
+const MANIFEST: &[u8] = include_bytes!("../fixtures/bundles/independent.manifest.json");
+const EVENTS: &[u8] = include_bytes!("../fixtures/bundles/independent.events.ndjson");
+
+/// Pieces that have meant something to some reader.
+const PIECES: &[&str] = &[
+    "\"",
+    "\\",
+    "\\u",
+    "\\ud800",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "null",
+    "true",
+    "-0",
+    "1.5",
+    "1e9",
+    "9007199254740992",
+    "\u{feff}",
+    "\u{1b}[31m",
+    "\u{202e}",
+    "\u{9b}",
+    "\0",
+    "\n",
+    "\r\n",
+    "../",
+    "//",
+    "/",
+    "${WORKDIR}",
+    "${HOME}/.ssh/id_rsa",
+    "sha256:",
+    "assay.fs.access",
+    "assay.sandbox.summary",
+    "\"data\":{}",
+    "\"a\":1,\"a\":1",
+    "lint:",
+    "- {",
+    "&a [*a]",
+    "`",
+    "``` ",
+    "|",
+    "<script>",
+    "](x)",
+    "\u{e9}",
+    "\u{1f980}",
+];
+
+/// Numbers that look thrown; a failure tells the seed it began with.
+struct Dice(u64);
+
+impl Dice {
+    fn throw(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 11).unwrap() % sides.max(1)
+    }
+
+    fn piece(&mut self) -> &'static str {
+        PIECES[self.throw(PIECES.len())]
+    }
+}
+
+fn mutated(dice: &mut Dice, seed: &[u8]) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=dice.throw(4) {
+        let (at, to) = (dice.throw(bytes.len() + 1), dice.throw(bytes.len() + 1));
+        let (from, end) = (at.min(to), at.max(to));
+        match dice.throw(7) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << dice.throw(8),
+            1 => drop(bytes.splice(at..at, dice.piece().bytes())),
+            2 => drop(bytes.drain(from..end.min(from + 40))),
+            3 => {
+                let copy = bytes[from..end.min(from + 200)].to_vec();
+                drop(bytes.splice(at..at, copy));
+            }
+            4 => bytes.truncate(at),
+            5 if at < bytes.len() => bytes[at] = u8::try_from(dice.throw(256)).unwrap(),
+            _ => drop(bytes.splice(from..end.min(from + 3), dice.piece().bytes())),
+        }
+    }
+    bytes
+}
+
+/// Runs `check` on changed seeds until its time is over.
+fn until_over(seeds: &[Vec<u8>], mut check: impl FnMut(&mut Dice, &[u8])) -> u64 {
+    let seconds = std::env::var("ASSAY_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let start = Instant::now();
+    let mut dice = Dice(0x2545_f491_4f6c_dd1d ^ std::process::id() as u64);
+    let mut runs = 0;
+    while start.elapsed() < Duration::from_secs(seconds) {
+        let seed = &seeds[dice.throw(seeds.len())];
+        check(&mut dice, seed);
+        runs += 1;
+    }
+    println!("{runs} inputs");
+    assert!(runs > 10, "hardly anything was tried");
+    runs
+}
+
+fn lines() -> Vec<Vec<u8>> {
+    EVENTS.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn any_bytes_as_json() {
+    let mut seeds = lines();
+    seeds.push(MANIFEST.to_vec());
+    seeds.push(br#"{"\u20ac":[null,-1,"\ud83d\ude00\\\"\/\b"],"a":{"a":{}}}"#.to_vec());
+    until_over(&seeds, |dice, seed| check::json(&mutated(dice, seed)));
+}
+
+#[test]
+fn any_bytes_as_an_archive() {
+    let seeds = [of(harmless()), of(Vec::new())];
+    until_over(&seeds, |dice, seed| {
+        check::archive(&mutated(dice, seed));
+    });
+}
+
+#[test]
+fn any_bytes_as_the_members_of_an_archive() {
+    until_over(&[EVENTS.to_vec()], |dice, seed| {
+        if dice.throw(2) == 0 {
+            check::members(&mutated(dice, MANIFEST), seed);
+        } else {
+            check::members(MANIFEST, &mutated(dice, seed));
+        }
+    });
+}
+
+#[test]
+fn any_bytes_as_an_envelope() {
+    let seed = br#"{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"x","sig":"-_8="}]}"#;
+    until_over(&[seed.to_vec()], |dice, seed| check::envelope(&mutated(dice, seed)));
+}
+
+#[test]
+fn any_bytes_as_settings() {
+    let seed = "api_version: assay/v1\nlint:\n  levels: {denied: warn}\n  ignore:\n    - {rule: denied, subject: 'x*', reason: y}\n";
+    until_over(&[seed.as_bytes().to_vec()], |dice, seed| check::settings(&mutated(dice, seed)));
+}
+
+/// Changes one value somewhere inside.
+fn change(dice: &mut Dice, value: &mut Value) {
+    match value {
+        Value::Object(object) if !object.is_empty() && dice.throw(4) > 0 => {
+            let at = dice.throw(object.len());
+            let key = object.keys().nth(at).unwrap().clone();
+            match dice.throw(8) {
+                0 => drop(object.remove(&key)),
+                1 => drop(object.insert(dice.piece().to_owned(), json!(dice.piece()))),
+                _ => change(dice, object.get_mut(&key).unwrap()),
+            }
+        }
+        Value::Array(list) if !list.is_empty() && dice.throw(3) > 0 => {
+            let at = dice.throw(list.len());
+            change(dice, &mut list[at]);
+        }
+        Value::String(text) if dice.throw(3) > 0 => {
+            let at = (0..=text.len())
+                .filter(|at| text.is_char_boundary(*at))
+                .nth(dice.throw(text.chars().count() + 1));
+            text.insert_str(at.unwrap(), dice.piece());
+        }
+        value => {
+            *value = match dice.throw(6) {
+                0 => json!(null),
+                1 => json!(dice.throw(1000)),
+                2 => json!([dice.piece()]),
+                3 => json!({ dice.piece(): dice.piece() }),
+                4 => json!(dice.throw(2) == 0),
+                _ => json!(dice.piece()),
+            };
+        }
+    }
+}
+
+fn canonical(value: &Value) -> Vec<u8> {
+    serde_json_canonicalizer::to_vec(value).unwrap()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// Numbers, hashes and the manifest made right again, by another canonicaliser than ours.
+fn healed(mut events: Vec<Value>) -> (Vec<u8>, Vec<u8>) {
+    let (mut bytes, mut roots) = (Vec::new(), Vec::new());
+    for (at, event) in events.iter_mut().enumerate() {
+        let Some(event) = event.as_object_mut() else { continue };
+        event.insert("assayseq".into(), json!(at));
+        event.insert("assayrunid".into(), json!("sandbox_0123456789abcdef"));
+        event.insert("id".into(), json!(format!("sandbox_0123456789abcdef:{at}")));
+        let kept = ["data", "datacontenttype", "specversion", "subject", "type"];
+        let content: serde_json::Map<String, Value> =
+            kept.iter().filter_map(|key| Some(((*key).to_owned(), event.get(*key)?.clone()))).collect();
+        let hash = digest(&canonical(&Value::Object(content)));
+        roots.extend_from_slice(hash.as_bytes());
+        roots.push(b'\n');
+        event.insert("assaycontenthash".into(), json!(hash));
+        bytes.extend_from_slice(&canonical(&Value::Object(event.clone())));
+        bytes.push(b'\n');
+    }
+    let mut manifest: Value = serde_json::from_slice(MANIFEST).unwrap();
+    manifest["event_count"] = json!(bytes.iter().filter(|byte| **byte == b'\n').count());
+    manifest["run_root"] = json!(digest(&roots));
+    manifest["bundle_id"] = json!(digest(&roots));
+    manifest["files"]["events.ndjson"] =
+        json!({"path": "events.ndjson", "bytes": bytes.len(), "sha256": digest(&bytes)});
+    manifest["producer"] = json!({"name": "assay", "version": "0.1.0"});
+    (canonical(&manifest), bytes)
+}
+
+#[test]
+fn what_a_careful_forger_writes_is_told_by_every_reader_without_harm() {
+    let mut events: Vec<Value> = Vec::new();
+    let bundle = of(harmless());
+    assay::evidence::verify::verify(&*bundle, assay::evidence::integrity::Limits::FORMAT, |_, event| {
+        let text = assay::canon::write::to_string(&assay::canon::value::Value::Object(event.object.clone()));
+        events.push(serde_json::from_str(&text).unwrap());
+    })
+    .unwrap();
+    let mut good = 0u64;
+    let runs = until_over(&[Vec::new()], |dice, _| {
+        let mut changed = events.clone();
+        for _ in 0..=dice.throw(4) {
+            let at = dice.throw(changed.len());
+            match dice.throw(10) {
+                0 => drop(changed.remove(at)),
+                1 => changed.insert(at, changed[at].clone()),
+                2 => {
+                    let to = dice.throw(changed.len());
+                    changed.swap(at, to);
+                }
+                _ => change(dice, &mut changed[at]),
+            }
+            if changed.is_empty() {
+                return;
+            }
+        }
+        let (manifest, events) = healed(changed);
+        good += u64::from(check::members(&manifest, &events));
+    });
+    assert!(good * 4 > runs, "{good} of {runs} passed the verifier: the readers behind it were hardly tried");
+}
