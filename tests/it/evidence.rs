@@ -327,3 +327,20 @@ fn sarif_follows_its_schema_and_has_the_places_that_code_scanning_wants() {
     let broken = json(r#"{"version":"2.1.0","runs":[{"tool":{"driver":{"name":1}},"x":1}]}"#);
     assert_eq!(schema::complaints(&schema, &broken).len(), 2, "the check can fail");
 }
+
+#[test]
+fn the_guide_has_the_rules_as_they_are() {
+    let guide = include_str!("../../docs/guides/evidence.md");
+    let table = assay::report::text::rule_table();
+    assert!(guide.ends_with(&table), "the end of docs/guides/evidence.md should be:\n{table}");
+}
+
+#[test]
+fn the_page_of_the_format_names_every_code() {
+    let page = include_str!("../../docs/formats/bundle.md");
+    for code in assay::evidence::integrity::Code::ALL {
+        // Where the bytes come from is no matter of the format.
+        let is_named = page.contains(&format!("`{code}`"));
+        assert!(is_named || *code == assay::evidence::integrity::Code::Read, "{code}");
+    }
+}
