@@ -115,6 +115,8 @@ fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
     const AF_INET: u64 = 2;
     const AF_INET6: u64 = 10;
     const SOCK_RAW: u64 = 3;
+    const FALLOCATE: u64 = 285;
+    const FALLOCATE_COMPAT: u64 = 324;
     const PTRACE: u64 = 101;
     const PTRACE_COMPAT: u64 = 26;
     const PTRACE_ATTACH: u64 = 16;
@@ -123,7 +125,9 @@ fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
         return Some(if ret >= 0 { tail::OPENED } else { tail::PATHS });
     }
     if call.shape == Shape::Write as u8 {
-        let is_quiet = ret <= 0 && call.dir_a != 4 || setting!(watch_writes) == 0;
+        // Nothing written: no bytes, or for a mapping and fallocate, whose success is no count, an error.
+        let is_count = call.dir_a != 4 && nr != FALLOCATE && nr != FALLOCATE_COMPAT;
+        let is_quiet = ret < 0 && call.dir_a != 4 || ret == 0 && is_count || setting!(watch_writes) == 0;
         return if is_quiet { None } else { Some(tail::WRITE) };
     }
     // A program that started is told by its own tracepoint.

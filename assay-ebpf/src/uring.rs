@@ -67,6 +67,8 @@ mod native {
 }
 
 const AT_SYMLINK_FOLLOW: u32 = 0x400;
+/// More than any address family has.
+const AF_MAX: u16 = 64;
 
 /// The operation and call a request stands for, or none that is observed.
 #[inline(always)]
@@ -215,7 +217,15 @@ fn put_address(scratch: &mut Scratch, req: u64, op: Op) -> bool {
     if held == 0 || len == 0 {
         return op == Op::Bind;
     }
-    scratch.put_kernel_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, held + off!(async_addr), u64::from(len));
+    // What lies there is an address only if it begins with a family; some kernels keep a bind's elsewhere.
+    let family: u16 = read(held + off!(async_addr));
+    if family <= AF_MAX {
+        scratch.put_kernel_bytes::<SOCKADDR_LEN>(
+            SectionTag::Sockaddr,
+            held + off!(async_addr),
+            u64::from(len),
+        );
+    }
     true
 }
 

@@ -394,11 +394,19 @@ fn net(call: &Call) -> Result<Act, &'static str> {
         };
         return Ok(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: false }));
     }
-    let Some(address) = &call.address else { return Err("no-address") };
-    if endpoint::family_of(address) == Some(endpoint::AF_UNSPEC) && op == NetOp::Connect {
-        return Err("disconnect");
-    }
-    let mut end = endpoint(address, &call.a);
+    let mut end = match &call.address {
+        Some(address)
+            if endpoint::family_of(address) == Some(endpoint::AF_UNSPEC) && op == NetOp::Connect =>
+        {
+            return Err("disconnect");
+        }
+        Some(address) => endpoint(address, &call.a),
+        // It was called without one, and failed for that.
+        None if call.ret < 0 => return Err("no-address"),
+        // A request's, where this kernel keeps it out of reach: what it was bound to is known all the same.
+        None if op == NetOp::Bind => endpoint::local(socket, call.unix_name.as_ref()),
+        None => Endpoint::Unreadable,
+    };
     let mut is_ephemeral = false;
     if op == NetOp::Bind && call.ret >= 0 {
         match &mut end {
