@@ -33,7 +33,9 @@ impl<'a> Source<'a> {
 
     /// Whether all of it is tests.
     pub fn is_test_file(&self) -> bool {
-        self.name.starts_with("tests/") || self.stem() == "tests" || self.name.contains("/tests/")
+        self.name.starts_with("tests/")
+            || matches!(self.stem(), "tests" | "properties" | "samples")
+            || self.name.contains("/tests/")
     }
 
     /// Whether a line belongs to a test.
