@@ -37,6 +37,18 @@ pub fn fold_content_address(path: &[u8], name: &[u8], store: Store) -> Option<Fo
             return whole("hash");
         }
     }
+    // rustc's incremental directories: the crate's name, and twelve or thirteen digits of base 36.
+    if above_1 == b"incremental"
+        && store.is_made
+        && let Some(dash) = name.iter().rposition(|&byte| byte == b'-')
+        && matches!(name.len() - dash, 12..=15)
+        && name[dash + 1..].iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    {
+        let mut text = String::new();
+        escape_into(&name[..=dash], &mut text);
+        text.push_str("${HASH}");
+        return Some(FoldedName { text, rules: vec!["hash"] });
+    }
     let hash = name.strip_prefix(b"pack-")?;
     let len = hash.iter().position(|&byte| byte == b'.').unwrap_or(hash.len());
     let is_pack = above_1 == b"pack" && is_store(above_2) && matches!(len, 40 | 64) && is_hex(&hash[..len]);

@@ -32,9 +32,9 @@ pub fn profiles(first: &Profile, second: &Profile) -> Vec<Change> {
             }
             grants.iter().map(|grant| grant.as_str()).collect::<Vec<_>>().join(", ")
         };
-        all.iter().map(|(key, grants)| (key.clone(), words(grants))).collect()
+        all.iter().map(|(key, grants)| (key.clone(), words(grants))).collect::<BTreeMap<_, _>>()
     };
-    changes(of(first), of(second))
+    changes(&of(first), &of(second))
 }
 
 /// Differences of the effects of two runs.
@@ -46,14 +46,14 @@ pub fn effects(first: &[Effect], second: &[Effect]) -> Vec<Change> {
         }
         all.into_iter()
             .map(|(key, results)| (key, results.into_iter().collect::<Vec<_>>().join(" and ")))
-            .collect()
+            .collect::<BTreeMap<_, _>>()
     };
-    changes(of(first), of(second))
+    changes(&of(first), &of(second))
 }
 
 fn changes(
-    first: BTreeMap<(Section, String), String>,
-    second: BTreeMap<(Section, String), String>,
+    first: &BTreeMap<(Section, String), String>,
+    second: &BTreeMap<(Section, String), String>,
 ) -> Vec<Change> {
     let keys: BTreeSet<&(Section, String)> = first.keys().chain(second.keys()).collect();
     keys.into_iter()

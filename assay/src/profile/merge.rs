@@ -125,7 +125,7 @@ impl Merged {
         if !self.left_out.is_empty() {
             header.push(format!("{} rules that fewer runs needed were left out", self.left_out.len()));
         }
-        let mut counts: BTreeMap<(Section, String), Vec<(Option<Grant>, usize)>> = BTreeMap::new();
+        let mut counts: BTreeMap<_, Vec<(Option<Grant>, usize)>> = BTreeMap::new();
         for (rule, count) in &self.seen_in {
             counts.entry((rule.section, rule.text.clone())).or_default().push((rule.grant, *count));
         }

@@ -17,6 +17,7 @@ pub mod roots;
 pub mod secrets;
 pub mod settle;
 pub mod suggest;
+pub mod temp_forms;
 pub mod timestamp;
 pub mod volatile;
 pub mod wire;

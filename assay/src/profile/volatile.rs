@@ -6,6 +6,7 @@
 //! specified in `docs/formats/canonicalisation.md`.
 
 use super::name::escape_into;
+use super::temp_forms::known_form;
 use super::timestamp::time_end;
 
 /// What the run's record proves about one path.
@@ -68,102 +69,6 @@ impl Template {
     }
 }
 
-/// What a random part of a known form is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Alphabet {
-    /// `[A-Za-z0-9]`
-    Alnum,
-    /// `[a-z0-9_]`
-    LowerUnderscore,
-    /// `[0-9a-f]`
-    Hex,
-    /// `[0-9]`
-    Digits,
-}
-
-impl Alphabet {
-    fn has(self, byte: u8) -> bool {
-        match self {
-            Self::Alnum => byte.is_ascii_alphanumeric(),
-            Self::LowerUnderscore => byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_',
-            Self::Hex => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
-            Self::Digits => byte.is_ascii_digit(),
-        }
-    }
-}
-
-/// A form in which a well-known program names its temporary files.
-struct Form {
-    prefix: &'static [u8],
-    /// Whether something may stand between the prefix and the random part (`pip-NAME-RANDOM`).
-    is_prefix_open: bool,
-    alphabet: Alphabet,
-    len: (usize, usize),
-    /// Whether an extension may follow.
-    may_extend: bool,
-}
-
-const fn form(prefix: &'static [u8], alphabet: Alphabet, len: (usize, usize), may_extend: bool) -> Form {
-    Form { prefix, is_prefix_open: false, alphabet, len, may_extend }
-}
-
-/// The forms; each needs proof that the run made the file.
-const FORMS: &[Form] = &[
-    form(b"tmp.", Alphabet::Alnum, (6, 12), true), // mktemp(1)
-    form(b"tmp", Alphabet::LowerUnderscore, (8, 8), true), // Python's tempfile
-    form(b".tmp", Alphabet::Alnum, (6, 6), true),  // Rust's tempfile
-    form(b"cc", Alphabet::Alnum, (6, 6), true),    // gcc, collect2
-    form(b"sed", Alphabet::Alnum, (6, 6), false),  // sed -i
-    form(b"tmp_obj_", Alphabet::Alnum, (6, 6), false), // git
-    form(b"tmp_pack_", Alphabet::Alnum, (6, 6), true),
-    form(b"tmp_idx_", Alphabet::Alnum, (6, 6), true),
-    form(b"tmp_rev_", Alphabet::Alnum, (6, 6), true),
-    form(b"tmp_bitmap_", Alphabet::Alnum, (6, 6), true),
-    form(b"tmp_mtimes_", Alphabet::Alnum, (6, 6), true),
-    form(b"tmp_objdir-incoming-", Alphabet::Alnum, (6, 6), false),
-    form(b"tmp_objdir-bulk-fsync-", Alphabet::Alnum, (6, 6), false),
-    form(b"incoming-", Alphabet::Alnum, (6, 6), false),
-    form(b"rustc", Alphabet::Alnum, (6, 6), true), // rustc, cargo
-    form(b"rmeta", Alphabet::Alnum, (6, 6), true),
-    form(b"cargo-install", Alphabet::Alnum, (6, 6), true),
-    form(b"cmTC_", Alphabet::Hex, (5, 5), true), // CMake
-    form(b"TryCompile-", Alphabet::Alnum, (6, 6), false),
-    form(b"sh-thd.", Alphabet::Alnum, (6, 10), false), // bash
-    form(b"sh-np.", Alphabet::Alnum, (6, 10), false),
-    form(b"zsh", Alphabet::Alnum, (6, 6), true),
-    form(b"go-build", Alphabet::Digits, (1, 10), false), // Go
-    form(b"go-link-", Alphabet::Digits, (1, 10), false),
-    form(b"etilqs_", Alphabet::Hex, (15, 16), false), // SQLite
-    form(b"ssh-", Alphabet::Alnum, (12, 12), false),  // ssh-agent
-    form(b"gpg-", Alphabet::Alnum, (6, 6), false),
-    form(b"apt-key-gpghome.", Alphabet::Alnum, (10, 10), false),
-    form(b"fileutl.message.", Alphabet::Alnum, (6, 6), false), // apt
-    form(b"apt.conf.", Alphabet::Alnum, (6, 6), false),
-    form(b"apt.data.", Alphabet::Alnum, (6, 6), false),
-    form(b"dpkg-deb.", Alphabet::Alnum, (6, 6), false),
-    form(b"pytest-cache-files-", Alphabet::LowerUnderscore, (8, 8), false),
-    Form {
-        prefix: b"pip-",
-        is_prefix_open: true,
-        alphabet: Alphabet::LowerUnderscore,
-        len: (8, 8),
-        may_extend: true,
-    },
-];
-
-/// Whether the last component of a name is one of the known forms: `(start, end)` of its random part.
-fn known_form(name: &[u8]) -> Option<(usize, usize)> {
-    FORMS.iter().find_map(|form| {
-        let rest = name.strip_prefix(form.prefix)?;
-        let start = form.prefix.len()
-            + if form.is_prefix_open { rest.iter().rposition(|&byte| byte == b'-')? + 1 } else { 0 };
-        let len = name[start..].iter().take_while(|&&byte| form.alphabet.has(byte)).count();
-        let end = start + len;
-        let is_end = end == name.len() || (form.may_extend && name[end] == b'.');
-        (len >= form.len.0 && len <= form.len.1 && is_end).then_some((start, end))
-    })
-}
-
 fn template(name: &[u8], templates: &[Template]) -> Option<(usize, usize)> {
     templates.iter().find_map(|template| {
         let middle =
@@ -181,56 +86,57 @@ pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
             folding.replace(start, end, "${RANDOM}", "template");
             return folding.finish();
         }
-        if let Some((start, end)) = known_form(name) {
+        if let Some((start, end)) = known_form(name, proof) {
+            // What stands before it, where it does not run into it.
+            if start > 0 && !name[start - 1].is_ascii_alphanumeric() {
+                folding.scan(0, start, proof);
+            }
             folding.replace(start, end, "${RANDOM}", "temp-name");
-            return folding.finish();
+            return folding.tokens(end, proof);
         }
         if is_random_whole(name, proof) {
             folding.replace(0, name.len(), "${RANDOM}", "random");
             return folding.finish();
         }
     }
-    let mut at = 0;
-    while at < name.len() {
-        at = if is_token_start(name, at) { folding.token(at, proof) } else { at + 1 };
-    }
-    folding.finish()
+    folding.tokens(0, proof)
 }
 
 /// The id of a process stands in `text`, which is not a path (a link's text, an abstract socket's name).
 pub fn fold_text(text: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
     let mut folding = Folding { name: text, out: String::new(), rules: Vec::new(), copied: 0 };
-    let mut at = 0;
-    while at < text.len() {
-        at = if is_token_start(text, at) { folding.token(at, proof) } else { at + 1 };
-    }
-    folding.finish()
+    folding.tokens(0, proof)
 }
+
+/// Words that programs add to a name, and that are not random.
+const DERIVED_WORDS: &[&[u8]] = &[
+    b"lock",
+    b"orig",
+    b"part",
+    b"temp",
+    b"save",
+    b"saved",
+    b"partial",
+    b"download",
+    b"crdownload",
+    b"backup",
+    b"swap",
+    b"swapfile",
+    b"update",
+    b"updated",
+    b"unfinished",
+    b"incomplete",
+    b"staging",
+    b"staged",
+    b"pending",
+];
 
 /// Whether `temp` is the name `target` with something random added, as rsync, Python and editors name the file they
 /// rename onto the target. Words that programs add (`.lock`, `.new`, `.tmp`) are not random.
 pub fn is_derived(temp: &[u8], target: &[u8]) -> Option<FoldedName> {
-    const WORDS: &[&[u8]] = &[
-        b"lock",
-        b"orig",
-        b"part",
-        b"temp",
-        b"save",
-        b"saved",
-        b"partial",
-        b"download",
-        b"crdownload",
-        b"backup",
-        b"swap",
-        b"swapfile",
-        b"update",
-        b"updated",
-        b"unfinished",
-        b"incomplete",
-        b"staging",
-        b"staged",
-        b"pending",
-    ];
+    if let Some(folded) = is_glued(temp, target) {
+        return Some(folded);
+    }
     let start = find(temp, target)?;
     let end = start + target.len();
     let is_bounded = (start == 0 || !temp[start - 1].is_ascii_alphanumeric())
@@ -246,8 +152,8 @@ pub fn is_derived(temp: &[u8], target: &[u8]) -> Option<FoldedName> {
         } else if is_token_start(temp, at) || at == end {
             let stop = token_end(temp, at).min(if at < start { start } else { temp.len() });
             let token = &temp[at..stop];
-            let is_word =
-                token.iter().all(u8::is_ascii_lowercase) && (token.len() < 6 || WORDS.contains(&token));
+            let is_word = token.iter().all(u8::is_ascii_lowercase)
+                && (token.len() < 6 || DERIVED_WORDS.contains(&token));
             let is_random = token.len() >= 6 || (token.len() >= 4 && !matches!(shape(token), Shape::Word));
             if is_random && !is_word {
                 folding.replace(at, stop, "${RANDOM}", "derived-name");
@@ -257,6 +163,21 @@ pub fn is_derived(temp: &[u8], target: &[u8]) -> Option<FoldedName> {
             at += 1;
         }
     }
+    folding.finish()
+}
+
+/// The target's name, something of the length that makers of temporary files use, and perhaps an extension:
+/// `RECORDab_12cde.tmp`, `targetAbCdEf`.
+fn is_glued(temp: &[u8], target: &[u8]) -> Option<FoldedName> {
+    let rest = temp.strip_prefix(target)?;
+    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+    let len = rest.iter().take_while(is_part).count();
+    let is_end = rest.get(len).is_none_or(|byte| *byte == b'.');
+    if !matches!(len, 6 | 8 | 10) || !is_end || target.len() < 3 || DERIVED_WORDS.contains(&&rest[..len]) {
+        return None;
+    }
+    let mut folding = Folding { name: temp, out: String::new(), rules: Vec::new(), copied: 0 };
+    folding.replace(target.len(), target.len() + len, "${RANDOM}", "derived-name");
     folding.finish()
 }
 
@@ -274,6 +195,18 @@ impl Folding<'_> {
         self.copied = end;
         if !self.rules.contains(&rule) {
             self.rules.push(rule);
+        }
+    }
+
+    /// Folds the tokens from `at` on.
+    fn tokens(mut self, at: usize, proof: &Proof<'_>) -> Option<FoldedName> {
+        self.scan(at, self.name.len(), proof);
+        self.finish()
+    }
+
+    fn scan(&mut self, mut at: usize, end: usize, proof: &Proof<'_>) {
+        while at < end {
+            at = if is_token_start(self.name, at) { self.token(at, proof) } else { at + 1 };
         }
     }
 
@@ -402,12 +335,7 @@ fn is_hash(token: &[u8]) -> bool {
     let is_hex = token.iter().all(u8::is_ascii_hexdigit) && !(has_lower && has_upper);
     let is_mixed = has_digit && (has_lower || has_upper);
     (is_hex && (token.len() >= 32 || (token.len() >= 16 && is_mixed)))
-        || (token.len() >= 13
-            && has_digit
-            && has_lower
-            && !has_upper
-            && shape(token) == Shape::Mixed
-            && switches(token) >= 4)
+        || (token.len() >= 13 && has_digit && has_lower && !has_upper && switches(token) >= 3)
 }
 
 /// How often letters and digits change places.

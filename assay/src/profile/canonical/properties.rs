@@ -226,7 +226,7 @@ impl Teller<'_> {
             Step::Rename(a, b) => self.pair(PairOp::Rename, &self.place(a), PathRef::resolved(self.place(b))),
             Step::Link(a, b) => self.pair(PairOp::Link, &self.place(a), PathRef::resolved(self.place(b))),
             Step::Symlink(a, b) => {
-                self.pair(PairOp::Symlink, &self.place(a), PathRef::literal(self.place(b)))
+                self.pair(PairOp::Symlink, &self.place(a), PathRef::literal(self.place(b)));
             }
             Step::Exec(path) => {
                 let path = self.place(path);
@@ -486,8 +486,7 @@ fn mutate(script: &[Vec<Step>], kind: usize, chance: &mut Chance) -> Option<Vec<
         }
         9 => match step.clone() {
             Step::Read(path) => *step = Step::Write(path),
-            Step::Write(path) => *step = Step::Read(path),
-            Step::List(path) => *step = Step::Read(path),
+            Step::Write(path) | Step::List(path) => *step = Step::Read(path),
             _ => return None,
         },
         10 => match step.clone() {

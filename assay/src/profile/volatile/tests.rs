@@ -34,6 +34,13 @@ fn known_forms_fold_whatever_letters_chance_gave() {
     check("tmp_obj_abcdef", "tmp_obj_${RANDOM}");
     check("pip-build-env-abcdefgh", "pip-build-env-${RANDOM}");
     check("cmTC_abcde.dir", "cmTC_${RANDOM}.dir");
+    check("s-homfcykaw6-0jvmn47-working", "s-${RANDOM}-working");
+    check("s-homfcykaw6-0jvmn47.lock", "s-${RANDOM}.lock");
+    check("s-homfcykaw6-0jvmn47-5k2j3h4k5j6h7k8j9h0kabcde", "s-${RANDOM}-${HASH}");
+    check(
+        "app-1a2b3c4d5e6f7a8b.5k2j3h4k5j6h7k8j9h0kabcde.10rlgbm.rcgu.o",
+        "app-${HASH}.${HASH}.${RANDOM}.rcgu.o",
+    );
 }
 
 #[test]
@@ -137,6 +144,10 @@ fn a_name_derived_from_its_target_is_told_by_the_target() {
     check("m.cpython-311.pyc.139872345678", "m.cpython-311.pyc", Some("m.cpython-311.pyc.${RANDOM}"));
     check("data.txt.a1b2", "data.txt", Some("data.txt.${RANDOM}"));
     check(".3.AujIbf", "3", Some(".3.${RANDOM}"));
+    check("RECORDwwc_cvs_.tmp", "RECORD", Some("RECORD${RANDOM}.tmp"));
+    check("targetfsFydp", "target", Some("target${RANDOM}"));
+    check("target.backup", "target", None);
+    check("filebackup", "file", None);
     for word in
         ["data.txt.tmp", "data.txt.lock", "data.txt.new", "data.txt~", "data.txt.download", "other.abcdef"]
     {

@@ -1,0 +1,126 @@
+//! Forms in which well-known programs name their temporary files. Data, and the search through it. Pure.
+
+use super::volatile::Proof;
+
+/// What a random part of a known form is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alphabet {
+    /// `[A-Za-z0-9]`
+    Alnum,
+    /// `[a-z0-9_]`
+    LowerUnderscore,
+    /// `[0-9a-f]`
+    Hex,
+    /// `[0-9]`
+    Digits,
+}
+
+impl Alphabet {
+    fn has(self, byte: u8) -> bool {
+        match self {
+            Self::Alnum => byte.is_ascii_alphanumeric(),
+            Self::LowerUnderscore => byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_',
+            Self::Hex => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+            Self::Digits => byte.is_ascii_digit(),
+        }
+    }
+}
+
+/// A form in which a well-known program names its temporary files.
+struct Form {
+    prefix: &'static [u8],
+    /// Whether something may stand between the prefix and the random part (`pip-NAME-RANDOM`).
+    is_prefix_open: bool,
+    alphabet: Alphabet,
+    len: (usize, usize),
+    /// Whether an extension may follow.
+    may_extend: bool,
+}
+
+const fn form(prefix: &'static [u8], alphabet: Alphabet, len: (usize, usize), may_extend: bool) -> Form {
+    Form { prefix, is_prefix_open: false, alphabet, len, may_extend }
+}
+
+/// The forms; each needs proof that the run made the file.
+const FORMS: &[Form] = &[
+    form(b"tmp.", Alphabet::Alnum, (6, 12), true), // mktemp(1)
+    form(b"tmp", Alphabet::LowerUnderscore, (8, 8), true), // Python's tempfile
+    form(b".tmp", Alphabet::Alnum, (6, 6), true),  // Rust's tempfile
+    form(b"cc", Alphabet::Alnum, (6, 6), true),    // gcc, collect2
+    form(b"sed", Alphabet::Alnum, (6, 6), false),  // sed -i
+    form(b"tmp_obj_", Alphabet::Alnum, (6, 6), false), // git
+    form(b"tmp_pack_", Alphabet::Alnum, (6, 6), true),
+    form(b"tmp_idx_", Alphabet::Alnum, (6, 6), true),
+    form(b"tmp_rev_", Alphabet::Alnum, (6, 6), true),
+    form(b"tmp_bitmap_", Alphabet::Alnum, (6, 6), true),
+    form(b"tmp_mtimes_", Alphabet::Alnum, (6, 6), true),
+    form(b"tmp_objdir-incoming-", Alphabet::Alnum, (6, 6), false),
+    form(b"tmp_objdir-bulk-fsync-", Alphabet::Alnum, (6, 6), false),
+    form(b"incoming-", Alphabet::Alnum, (6, 6), false),
+    form(b"rustc", Alphabet::Alnum, (6, 6), true), // rustc, cargo
+    form(b"rmeta", Alphabet::Alnum, (6, 6), true),
+    form(b"cargo-install", Alphabet::Alnum, (6, 6), true),
+    form(b"cmTC_", Alphabet::Hex, (5, 5), true), // CMake
+    form(b"TryCompile-", Alphabet::Alnum, (6, 6), false),
+    form(b"sh-thd.", Alphabet::Alnum, (6, 10), false), // bash
+    form(b"sh-np.", Alphabet::Alnum, (6, 10), false),
+    form(b"zsh", Alphabet::Alnum, (6, 6), true),
+    form(b"go-build", Alphabet::Digits, (1, 10), false), // Go
+    form(b"go-link-", Alphabet::Digits, (1, 10), false),
+    form(b"etilqs_", Alphabet::Hex, (15, 16), false), // SQLite
+    form(b"ssh-", Alphabet::Alnum, (12, 12), false),  // ssh-agent
+    form(b"gpg-", Alphabet::Alnum, (6, 6), false),
+    form(b"apt-key-gpghome.", Alphabet::Alnum, (10, 10), false),
+    form(b"fileutl.message.", Alphabet::Alnum, (6, 6), false), // apt
+    form(b"apt.conf.", Alphabet::Alnum, (6, 6), false),
+    form(b"apt.data.", Alphabet::Alnum, (6, 6), false),
+    form(b"dpkg-deb.", Alphabet::Alnum, (6, 6), false),
+    form(b"pytest-cache-files-", Alphabet::LowerUnderscore, (8, 8), false),
+    Form {
+        prefix: b"pip-",
+        is_prefix_open: true,
+        alphabet: Alphabet::LowerUnderscore,
+        len: (8, 8),
+        may_extend: true,
+    },
+];
+
+/// Whether a name is one of the known forms: `(start, end)` of its random part.
+pub fn known_form(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
+    let form = FORMS.iter().find_map(|form| {
+        let rest = name.strip_prefix(form.prefix)?;
+        let start = form.prefix.len()
+            + if form.is_prefix_open { rest.iter().rposition(|&byte| byte == b'-')? + 1 } else { 0 };
+        let len = name[start..].iter().take_while(|&&byte| form.alphabet.has(byte)).count();
+        let end = start + len;
+        let is_end = end == name.len() || (form.may_extend && name[end] == b'.');
+        (len >= form.len.0 && len <= form.len.1 && is_end).then_some((start, end))
+    });
+    form.or_else(|| rustc_session(name)).or_else(|| rustc_unit(name)).or_else(|| {
+        // Python's tempfile with a suffix that is glued to it: `tmp` and eight characters, then anything.
+        let is_mkstemp = proof.is_made_read_write && proof.is_gone && proof.is_in_temp;
+        let random = name.strip_prefix(b"tmp")?.get(..8)?;
+        (is_mkstemp && random.iter().all(|&byte| Alphabet::LowerUnderscore.has(byte))).then_some((3, 11))
+    })
+}
+
+/// rustc's incremental sessions: `s-TIME-RANDOM`, then `.lock`, `-working` or `-HASH`.
+fn rustc_session(name: &[u8]) -> Option<(usize, usize)> {
+    let rest = name.strip_prefix(b"s-")?;
+    let part = |text: &[u8]| {
+        text.iter().take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()).count()
+    };
+    let time = part(rest);
+    let random = rest.get(time).filter(|byte| **byte == b'-').map(|_| part(&rest[time + 1..]))?;
+    let end = 2 + time + 1 + random;
+    let is_end = matches!(name.get(end), None | Some(b'.' | b'-'));
+    ((9..=12).contains(&time) && (5..=8).contains(&random) && is_end).then_some((2, end))
+}
+
+/// rustc's object files: `crate-HASH.HASH.RANDOM.rcgu.o`.
+fn rustc_unit(name: &[u8]) -> Option<(usize, usize)> {
+    let stem = name.strip_suffix(b".rcgu.o")?;
+    let start = stem.iter().rposition(|&byte| byte == b'.')? + 1;
+    let is_short = (5..=8).contains(&(stem.len() - start));
+    (is_short && stem[start..].iter().all(u8::is_ascii_alphanumeric)).then_some((start, stem.len()))
+}
