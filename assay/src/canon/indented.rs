@@ -2,13 +2,14 @@
 
 use super::value::Value;
 use super::write;
+use super::yaml::quoted;
 
 /// A JSON object whose members, and members of members, each have a line.
 pub fn write(members: &[(&str, &Value)]) -> String {
     let mut out = String::from("{\n");
     for (position, (key, value)) in members.iter().enumerate() {
         out.push_str("  ");
-        write::append_string(key, &mut out);
+        quoted(key, &mut out);
         out.push_str(": ");
         json(value, 1, &mut out);
         out.push_str(if position + 1 < members.len() { ",\n" } else { "\n" });
@@ -32,7 +33,7 @@ fn json(value: &Value, depth: usize, out: &mut String) {
             for (position, (key, value)) in object.iter().enumerate() {
                 out.push_str(if position > 0 { ",\n" } else { "\n" });
                 out.push_str(&"  ".repeat(depth + 1));
-                write::append_string(key, out);
+                quoted(key, out);
                 out.push_str(": ");
                 json(value, depth + 1, out);
             }
@@ -47,7 +48,33 @@ fn json(value: &Value, depth: usize, out: &mut String) {
             }
             close(']', out);
         }
-        _ => write::append(value, out),
+        _ => compact(value, out),
+    }
+}
+
+/// On one line. Strings are written so that a reader of YAML takes them too.
+fn compact(value: &Value, out: &mut String) {
+    match value {
+        Value::String(text) => quoted(text, out),
+        Value::Array(elements) => {
+            out.push('[');
+            for (position, element) in elements.iter().enumerate() {
+                out.push_str(if position > 0 { ", " } else { "" });
+                compact(element, out);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => {
+            out.push('{');
+            for (position, (key, member)) in object.iter().enumerate() {
+                out.push_str(if position > 0 { ", " } else { "" });
+                quoted(key, out);
+                out.push_str(": ");
+                compact(member, out);
+            }
+            out.push('}');
+        }
+        Value::Null | Value::Bool(_) | Value::Integer(_) => write::append(value, out),
     }
 }
 

@@ -155,7 +155,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// JSON's string, with what YAML does not print and what breaks its lines written out too.
-fn quoted(text: &str, out: &mut String) {
+pub(super) fn quoted(text: &str, out: &mut String) {
     let is_unprintable = |c: char| {
         matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
     };

@@ -186,6 +186,6 @@ mod tests {
         assert_eq!(both.left_out.len(), 5);
         let text = both.profile.write(&both.comments(), Format::Yaml);
         assert_eq!(parse(&text).unwrap(), both.profile);
-        assert_eq!(merge(&[a.clone()], 1).profile, a);
+        assert_eq!(merge(std::slice::from_ref(&a), 1).profile, a);
     }
 }

@@ -104,7 +104,7 @@ pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
 
 /// The id of a process stands in `text`, which is not a path (a link's text, an abstract socket's name).
 pub fn fold_text(text: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
-    let mut folding = Folding { name: text, out: String::new(), rules: Vec::new(), copied: 0 };
+    let folding = Folding { name: text, out: String::new(), rules: Vec::new(), copied: 0 };
     folding.tokens(0, proof)
 }
 
