@@ -65,6 +65,8 @@ fn control_z_stops_both_and_fg_and_bg_continue_both() {
     terminal.enter("clear; jobs");
     terminal.wait_for("the job", |screen| screen.contains("Running"));
     terminal.enter("clear; fg");
+    // A key that comes before this would stop `clear`, and with it the rest of the line.
+    terminal.wait_for("the job", |screen| screen.contains("sandbox --policy") && !screen.contains("Running"));
     terminal.press_until("C-z", "a stopped job", |screen| screen.contains("Stopped"));
     fs::write(&go, "").expect("a file");
     terminal.enter("clear; fg; echo code $?");

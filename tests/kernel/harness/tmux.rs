@@ -49,7 +49,7 @@ impl Terminal {
             if is_so(screen) {
                 return true;
             }
-            if looks.replace(looks.get() + 1) % 20 == 0 {
+            if looks.replace(looks.get() + 1).is_multiple_of(20) {
                 self.press(key);
             }
             false
