@@ -4,6 +4,7 @@
 
 use assay_common::calls::Op;
 use assay_common::kind::{RecordKind, SectionTag, chain_state, read_state, walk_state};
+use assay_common::limits::STRING_LEN;
 use assay_common::record::{FileFacts, Header, Section, SockFacts, flags};
 use zerocopy::FromBytes;
 
@@ -112,7 +113,11 @@ fn event_kind(kind: RecordKind, header: &Header, sections: Sections) -> Result<E
     })
 }
 
-fn call(header: &Header, sections: Sections) -> Result<Call, DecodeError> {
+fn call(header: &Header, mut sections: Sections) -> Result<Call, DecodeError> {
+    if header.ret == ENAMETOOLONG {
+        sections.a.admit_cut();
+        sections.b.admit_cut();
+    }
     Ok(Call {
         op: Op::from_number(header.op).ok_or(DecodeError::Op)?,
         nr: u16::try_from(header.nr).map_err(|_| DecodeError::Op)?,
@@ -126,6 +131,19 @@ fn call(header: &Header, sections: Sections) -> Result<Call, DecodeError> {
         address: sections.address,
         unix_name: sections.unix_name,
     })
+}
+
+const ENAMETOOLONG: i64 = -36;
+
+impl PathArg {
+    /// The longest string that is read is as long as the longest that is allowed: one that was too long was longer.
+    fn admit_cut(&mut self) {
+        if self.requested.as_ref().is_some_and(|text| text.bytes.len() >= STRING_LEN - 1) {
+            for text in [&mut self.requested, &mut self.rest].into_iter().flatten() {
+                text.state = ReadState::Cut;
+            }
+        }
+    }
 }
 
 impl Sections {
