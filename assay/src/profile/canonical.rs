@@ -235,8 +235,8 @@ impl Canonicalizer {
         let mut is_without_effect = true;
         for class in classes_of_file(act).iter() {
             is_without_effect = false;
-            let Some(path) = self.path(&act.path, Kind::Fs) else { continue };
             let Some(result) = self.judge(class, observation.result, &act.path, None) else { continue };
+            let Some(path) = self.path(&act.path, Kind::Fs) else { continue };
             self.count_file(FileFact { class, path, to: None, result: result.0 }, result.1);
             let by = (observation.pid, observation.tid);
             if result.0 == EffectResult::Denied {
@@ -265,10 +265,10 @@ impl Canonicalizer {
 
     fn observe_pair(&mut self, observation: &Observation, act: &PairAct) {
         let class = class_of_pair(act.op);
+        let Some(result) = self.judge(class, observation.result, &act.path, Some(&act.to)) else { return };
         let (Some(path), Some(to)) = (self.path(&act.path, Kind::Fs), self.path(&act.to, Kind::Fs)) else {
             return;
         };
-        let Some(result) = self.judge(class, observation.result, &act.path, Some(&act.to)) else { return };
         self.count_file(FileFact { class, path, to: Some(to), result: result.0 }, result.1);
         if act.is_exchange {
             self.count_file(FileFact { class, path: to, to: Some(path), result: result.0 }, result.1);
