@@ -1,47 +1,243 @@
-//! The test binary runs itself as the watched program: what it does is counted here, by nobody else.
+//! The watched program: this test binary, run again. In: a script of [`Step`]s. Out: what each of them returned.
+//!
+//! It begins before `main`, so that the test harness does not add acts of its own, and it makes raw system calls, so that
+//! no library chooses another one. Nothing here knows what a test expects.
+#![expect(unsafe_code, reason = "raw system calls, by both entries, are what the actor is for")]
 
-use std::env;
-use std::fs::File;
-use std::process::Command;
+mod memory;
+mod stress;
+mod uring;
 
-/// What the actor is to do: `opens N FILE` or `starts N PROGRAM`.
-const ACT: &str = "ASSAY_TEST_ACT";
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 
-/// The command line that does `act`; its environment must hold what [`environment`] says.
-pub fn command() -> Vec<String> {
-    let me = env::current_exe().expect("our own path").to_string_lossy().into_owned();
-    vec![me, "--exact".into(), "actor::acts_when_told_to".into(), "--quiet".into()]
+use serde::{Deserialize, Serialize};
+
+use memory::Shared;
+pub use memory::{Arg, Part};
+pub use uring::Request;
+
+/// The first argument of a test binary that is to act; its script follows, in as many arguments as it needs.
+pub const FLAG: &str = "--actor";
+/// Calls that fail and are told: what lies between them is the script's.
+pub const BEGIN: &str = "/assay-actor-begins";
+/// See [`BEGIN`].
+pub const END: &str = "/assay-actor-ends";
+
+/// One thing to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Step {
+    /// What.
+    pub act: Act,
+    /// Where what it returns is kept for later steps.
+    pub keep: Option<u8>,
 }
 
-/// The variable that tells the actor what to do.
-pub fn environment(act: &str) -> (&'static str, String) {
-    (ACT, act.to_owned())
+/// What to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Act {
+    /// A system call by the 64-bit entry.
+    Call(i64, Vec<Arg>),
+    /// A system call by the 32-bit entry.
+    Compat(i64, Vec<Arg>),
+    /// A request to an `io_uring` of its own.
+    Ring(Request),
+    /// A process of its own for these; returns its wait status.
+    Fork(Vec<Step>),
+    /// A thread of its own for these; is waited for.
+    Thread(Vec<Step>),
+    /// Processes of their own for these, all at once.
+    Together(Vec<Vec<Step>>),
+    /// Opens and closes this file so many times.
+    Opens(u64, Vec<u8>),
+    /// Makes processes that run this program, one after the other.
+    Spawns(u64, Vec<u8>),
+    /// A mapping of this kept descriptor (length 4096) is written to.
+    Map { fd: u8, shared: bool },
+    /// Waits until this file is there.
+    Await(Vec<u8>),
+    /// Puts bytes at a place on the desk.
+    Put(u16, Vec<u8>),
+    /// Returns the `int` at a place on the desk.
+    Take(u16),
 }
 
-/// Acts, when it was told to; among the other tests it has nothing to do, and says that it knows its words.
-#[test]
-fn acts_when_told_to() {
-    let Ok(act) = env::var(ACT) else {
-        assert_eq!(perform("opens 2 /proc/self/stat"), 2);
+impl Step {
+    /// Keeps what it returns.
+    pub fn keep(mut self, slot: u8) -> Self {
+        self.keep = Some(slot);
+        self
+    }
+}
+
+/// A system call.
+pub fn call<const N: usize>(nr: i64, args: [Arg; N]) -> Step {
+    act(Act::Call(nr, args.to_vec()))
+}
+
+/// A system call by the 32-bit entry, by its number there.
+pub fn compat<const N: usize>(nr: i64, args: [Arg; N]) -> Step {
+    act(Act::Compat(nr, args.to_vec()))
+}
+
+/// A step.
+pub fn act(act: Act) -> Step {
+    Step { act, keep: None }
+}
+
+/// What an actor tells at its end.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Told {
+    /// What each step returned, those within others after them.
+    pub returns: Vec<i64>,
+    /// Opens that were made by [`Act::Opens`].
+    pub opens: u64,
+    /// Processes that were made by [`Act::Spawns`].
+    pub spawns: u64,
+}
+
+/// Runs before `main` of the test binary.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    let mut args = std::env::args_os().skip(1);
+    if args.next().is_none_or(|first| first != FLAG) {
         return;
+    }
+    let script: Vec<u8> = args.flat_map(OsString::into_encoded_bytes).collect();
+    let code = match serde_json::from_slice::<Vec<Step>>(&script) {
+        Ok(steps) => play(&steps),
+        Err(_) => 99,
     };
-    perform(&act);
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) };
 }
 
-/// How often it was done.
-fn perform(act: &str) -> u64 {
-    let words: Vec<&str> = act.split(' ').collect();
-    let [word, times, what] = words[..] else { panic!("not an act: {act}") };
-    let times: u64 = times.parse().expect("a number");
-    for _ in 0..times {
-        match word {
-            "opens" => drop(File::open(what).expect("the file is there")),
-            "starts" => {
-                let status = Command::new(what).status().expect("the program is there");
-                assert!(status.success());
+fn play(steps: &[Step]) -> i32 {
+    // Whatever goes wrong, it ends.
+    // SAFETY: asks for a signal, nothing else.
+    unsafe { libc::alarm(60) };
+    let Some(shared) = Shared::new() else { return 98 };
+    let mut actor = Actor { slots: [-1; 256], shared, next: 0 };
+    mark(BEGIN);
+    actor.all(steps);
+    mark(END);
+    let told = Told {
+        returns: actor.shared.returns()[..actor.next].to_vec(),
+        opens: actor.shared.opens(),
+        spawns: actor.shared.spawns(),
+    };
+    let Ok(text) = serde_json::to_vec(&told) else { return 97 };
+    // SAFETY: writes bytes that are ours.
+    let written = unsafe { libc::write(1, text.as_ptr().cast(), text.len()) };
+    i32::from(written != text.len() as isize)
+}
+
+fn mark(path: &str) {
+    let path = memory::terminated(path.as_bytes());
+    // SAFETY: a terminated string.
+    unsafe { libc::rmdir(path.as_ptr().cast()) };
+}
+
+struct Actor {
+    slots: [i64; 256],
+    shared: Shared,
+    next: usize,
+}
+
+/// How many steps there are in these, those within others included.
+pub fn count(steps: &[Step]) -> usize {
+    steps
+        .iter()
+        .map(|step| match &step.act {
+            Act::Fork(steps) | Act::Thread(steps) => 1 + count(steps),
+            Act::Together(lists) => 1 + lists.iter().map(|steps| count(steps)).sum::<usize>(),
+            Act::Call(..)
+            | Act::Compat(..)
+            | Act::Ring(..)
+            | Act::Opens(..)
+            | Act::Spawns(..)
+            | Act::Map { .. }
+            | Act::Await(..)
+            | Act::Put(..)
+            | Act::Take(..) => 1,
+        })
+        .sum()
+}
+
+impl Actor {
+    fn all(&mut self, steps: &[Step]) {
+        for step in steps {
+            let index = self.next;
+            self.next += 1;
+            let returned = self.one(&step.act);
+            if let Some(slot) = step.keep {
+                self.slots[usize::from(slot)] = returned;
             }
-            other => panic!("not an act: {other}"),
+            self.shared.set_return(index, returned);
         }
     }
-    times
+
+    fn one(&mut self, act: &Act) -> i64 {
+        match act {
+            Act::Call(nr, args) => {
+                let args = self.shared.arguments(args, &self.slots, 8);
+                memory::native(*nr, &args)
+            }
+            Act::Compat(nr, args) => {
+                let args = self.shared.arguments(args, &self.slots, 4);
+                memory::compat(*nr, &args)
+            }
+            Act::Ring(request) => uring::ask(request, &mut self.shared, &self.slots),
+            Act::Fork(steps) => {
+                let child = self.fork(steps);
+                wait(child)
+            }
+            Act::Thread(steps) => {
+                let ended = std::thread::scope(|scope| scope.spawn(|| self.all(steps)).join());
+                i64::from(ended.is_err())
+            }
+            Act::Together(lists) => {
+                let children: Vec<i32> = lists.iter().map(|steps| self.fork(steps)).collect();
+                children.into_iter().map(wait).max().unwrap_or(0)
+            }
+            Act::Opens(times, path) => stress::opens(*times, path, &self.shared),
+            Act::Spawns(times, program) => stress::spawns(*times, program, &self.shared),
+            Act::Map { fd, shared } => memory::write_through_mapping(self.slots[usize::from(*fd)], *shared),
+            Act::Await(path) => {
+                let path = std::path::Path::new(OsStr::from_bytes(path));
+                while !path.exists() {
+                    std::thread::yield_now();
+                }
+                0
+            }
+            Act::Put(at, bytes) => {
+                self.shared.put(*at, bytes);
+                0
+            }
+            Act::Take(at) => self.shared.take(*at),
+        }
+    }
+
+    /// Makes a process for these steps.
+    fn fork(&mut self, steps: &[Step]) -> i32 {
+        // SAFETY: this process has one thread.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            self.all(steps);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) };
+        }
+        self.next += count(steps);
+        child
+    }
+}
+
+fn wait(child: i32) -> i64 {
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if waited < 0 { -1 } else { i64::from(status) }
 }

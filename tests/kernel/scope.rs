@@ -1,61 +1,204 @@
-//! Who belongs to a run: its own processes, wherever they go, and nobody else.
+//! Who belongs to a run: its own processes, all of them, wherever they go, and nobody else.
 
 use std::fs;
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
+use std::process::Child;
 
-use crate::harness::sandbox::{sandbox, text};
-use crate::harness::trace;
-use crate::needs::{Need, are_met};
+use libc::{AT_FDCWD, O_CREAT, O_RDONLY, O_WRONLY};
 
-const NEEDS: [Need; 3] = [Need::Root, Need::Btf, Need::CgroupV2];
-/// Sandboxes at once.
-const RUNS: usize = 20;
+use crate::actor::{Act, Step, act, call};
+use crate::harness::sandbox::{cgroup_roots, text, wait_until};
+use crate::stage::{Stage, command_of};
+
+fn stage(test: &str) -> Option<Stage> {
+    let stage = Stage::new(&format!("scope::{test}"))?;
+    stage.file("f", "");
+    Some(stage)
+}
+
+fn open(path: &str) -> Step {
+    call(libc::SYS_openat, [AT_FDCWD.into(), path.into(), O_RDONLY.into(), 0.into()])
+}
+
+fn create(path: &str) -> Step {
+    call(libc::SYS_openat, [AT_FDCWD.into(), path.into(), (O_WRONLY | O_CREAT).into(), 0o644.into()])
+}
+
+fn fork(steps: Vec<Step>) -> Step {
+    act(Act::Fork(steps))
+}
 
 #[test]
 fn twenty_sandboxes_at_once_each_record_their_own_command() {
-    if !are_met("scope::twenty_sandboxes_at_once_each_record_their_own_command", &NEEDS) {
-        return;
+    let Some(first) = stage("twenty_sandboxes_at_once_each_record_their_own_command") else { return };
+    let mut stages = vec![first];
+    stages.extend((1..20).filter_map(|_| stage("twenty_sandboxes_at_once_each_record_their_own_command")));
+    assert_eq!(stages.len(), 20);
+    // Each waits until all are there, so that all act at the same time.
+    let meeting = tempfile::tempdir().expect("a folder");
+    let go = meeting.path().join("go");
+    let steps = |index: usize| {
+        vec![
+            create(&meeting.path().join(index.to_string()).display().to_string()),
+            act(Act::Await(go.clone().into_os_string().into_encoded_bytes())),
+            act(Act::Opens(300, b"f".to_vec())),
+            fork(vec![act(Act::Opens(100, b"f".to_vec())), create("made")]),
+        ]
+    };
+    let children: Vec<Child> = stages
+        .iter()
+        .enumerate()
+        .map(|(index, stage)| {
+            let command = command_of(&steps(index));
+            let command: Vec<&str> = command.iter().map(String::as_str).collect();
+            stage.command(&command).spawn().expect("assay")
+        })
+        .collect();
+    wait_until("all have begun", || (0..20).all(|index| meeting.path().join(index.to_string()).exists()));
+    fs::write(&go, "").expect("a file");
+    for (stage, child) in stages.iter().zip(children) {
+        let played = stage.read(&child.wait_with_output().expect("assay"));
+        let own = stage.at("");
+        let is_own =
+            |line: &&serde_json::Value| line["path"].as_str().is_some_and(|path| path.starts_with(&own));
+        assert_eq!(played.trace.iter().filter(is_own).count(), 401, "{}", played.stderr);
+        let foreign = played.trace.iter().find(|line| {
+            line["path"].as_str().is_some_and(|path| path.contains("assay-stage-") && !path.starts_with(&own))
+        });
+        assert_eq!(foreign, None);
+        assert_eq!(played.lost, 0);
+        stage.check_coverage(&played);
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let base = folder.path().canonicalize().expect("its name");
-    let file = |run: usize, name: &str| base.join(format!("{name}-{run}"));
-    let mut children: Vec<Child> = Vec::new();
-    for run in 0..RUNS {
-        fs::write(file(run, "mark"), "x").expect("a file");
-        let trace = file(run, "trace");
-        // All of them are at it at the same time: each waits for the last to have begun.
-        let script = format!(
-            ": > {begun}; until [ $(ls {base} | grep -c begun-) = {RUNS} ]; do sleep 0.05; done; cat {mark}; (cat {mark} &) ; sleep 0.1",
-            begun = file(run, "begun").display(),
-            base = base.display(),
-            mark = file(run, "mark").display(),
-        );
-        let child = sandbox(&["--dry-run", "--trace", &trace.to_string_lossy()], &["sh", "-c", &script])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("assay starts");
-        children.push(child);
+}
+
+#[test]
+fn a_process_that_slips_away_from_its_parent_is_still_the_runs() {
+    let Some(stage) = stage("a_process_that_slips_away_from_its_parent_is_still_the_runs") else { return };
+    // setsid and a second fork, whose parent does not wait; the grandchild acts when its parent is gone.
+    let script = "(setsid sh -c '(until [ -e gone ]; do :; done; cat f; touch late) &' ); touch gone";
+    let played = stage.run(&["sh", "-c", script]);
+    let told: Vec<String> = played.trace.iter().map(|line| stage.shown(line)).collect();
+    assert!(told.contains(&"open $/f < f [read] = ok".to_owned()), "{told:#?}");
+    assert!(told.contains(&"open $/late < late [write create] = ok".to_owned()), "{told:#?}");
+    assert_eq!(played.lost, 0);
+}
+
+/// Processes that have the stage as their working directory.
+fn processes_of(stage: &Stage) -> Vec<u32> {
+    let is_ours = |pid: &u32| {
+        let is_actor =
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| text(&line).contains("--actor"));
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd"));
+        is_actor
+            && cwd.is_ok_and(|cwd| cwd == stage.path("").components().as_path())
+            && !fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| text(&line).contains("sandbox"))
+    };
+    let pids = fs::read_dir("/proc").expect("proc").flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect()
+}
+
+#[test]
+fn a_process_that_is_moved_out_of_its_group_is_recorded_and_told() {
+    let Some(stage) = stage("a_process_that_is_moved_out_of_its_group_is_recorded_and_told") else { return };
+    let stage =
+        ["fs", "exec", "net"].into_iter().fold(stage, |stage, kind| stage.partial(kind, "left-cgroup"));
+    let go = stage.path("go").into_os_string().into_encoded_bytes();
+    let steps = [create("ready"), act(Act::Await(go)), open("f"), fork(vec![create("by-a-child")])];
+    let command = command_of(&steps);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let child = stage.command(&command).spawn().expect("assay");
+    wait_until("the actor is ready", || stage.path("ready").exists());
+    let elsewhere = Elsewhere::new();
+    let moved = processes_of(&stage);
+    assert_eq!(moved.len(), 1, "{moved:?}");
+    fs::write(elsewhere.0.join("cgroup.procs"), moved[0].to_string()).expect("to move it");
+    stage.file("go", "");
+    let played = stage.read(&child.wait_with_output().expect("assay"));
+    let told: Vec<String> = played.act().iter().map(|line| stage.shown(line)).collect();
+    assert_eq!(
+        told,
+        [
+            "open $/ready < ready [write create] = ok",
+            "open $/f < f [read] = ok",
+            "open $/by-a-child < by-a-child [write create] = ok",
+        ]
+    );
+    stage.check_coverage(&played);
+}
+
+/// A group beside those of the runs.
+struct Elsewhere(PathBuf);
+
+impl Elsewhere {
+    fn new() -> Self {
+        let path = cgroup_roots()[0].join(format!("assay-elsewhere-{}", std::process::id()));
+        fs::create_dir(&path).expect("a group");
+        Self(path)
     }
-    for (run, child) in children.into_iter().enumerate() {
-        let output = child.wait_with_output().expect("it ends");
-        assert!(
-            matches!(output.status.code(), Some(0 | 4)),
-            "{run}: {}: {}",
-            output.status,
-            text(&output.stderr)
-        );
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        // Its last process may still be on its way out.
+        wait_until("the group goes", || fs::remove_dir(&self.0).is_ok());
     }
-    for run in 0..RUNS {
-        let whole = fs::read_to_string(file(run, "trace")).expect("a trace");
-        let trace = trace::read(&whole).expect("a trace that is whole");
-        assert_eq!(trace.lost, 0);
-        let opens_of = |other: usize| {
-            let path = file(other, "mark").to_string_lossy().into_owned().into_bytes();
-            trace.lines.iter().filter(|line| line.op == "open" && line.path.as_ref() == Some(&path)).count()
-        };
-        for other in 0..RUNS {
-            assert_eq!(opens_of(other), if other == run { 2 } else { 0 }, "what {run} tells of {other}");
-        }
-    }
+}
+
+#[test]
+fn paths_are_those_of_the_hosts_tree_inside_another_root() {
+    let Some(stage) = stage("paths_are_those_of_the_hosts_tree_inside_another_root") else { return };
+    let stage = stage.option(&["--keep-caps", "SYS_CHROOT"]);
+    stage.dir("root/d").file("root/d/f", "").link("root/absolute", "/d");
+    stage.check(&[
+        (call(libc::SYS_chroot, ["root".into()]), "chroot $/root < root = ok"),
+        (open("f"), "open $/f < f [read] = ok"),
+        (open("/d/f"), "open $/root/d/f < /d/f [read] = ok"),
+        (open("/absolute/f"), "open $/root/d/f < /absolute/f [read] = ok"),
+        (call(libc::SYS_chmod, ["/absolute/f".into(), 0o600.into()]), "chmod $/root/d/f < /absolute/f = ok"),
+        (call(libc::SYS_chdir, ["/d".into()]), "chdir $/root/d < /d = ok"),
+        (call(libc::SYS_unlink, ["../../../d/f".into()]), "unlink $/root/d/f < ../../../d/f = ok"),
+        // Nothing was reached: this is text, which knows no root.
+        (open("../none"), "open $/root/none #lexical < ../none [read] = ENOENT"),
+        // So that the actor's last mark is told as the first was.
+        (call(libc::SYS_chdir, ["/".into()]), "chdir $/root < / = ok"),
+    ]);
+}
+
+#[test]
+fn paths_lead_through_bind_mounts_of_a_namespace_of_its_own() {
+    let Some(stage) = stage("paths_lead_through_bind_mounts_of_a_namespace_of_its_own") else { return };
+    let stage = stage.option(&["--keep-caps", "SYS_ADMIN,SYS_CHROOT"]);
+    stage.dir("real/d").dir("seen").file("real/d/f", "");
+    let (real, seen) = (stage.at("real"), stage.at("seen"));
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    stage.check(&[
+        (call(libc::SYS_unshare, [libc::CLONE_NEWNS.into()]), ""),
+        (
+            call(libc::SYS_mount, ["none".into(), "/".into(), 0.into(), (private as i64).into(), 0.into()]),
+            "mount / = ok",
+        ),
+        (
+            call(
+                libc::SYS_mount,
+                [(&real).into(), (&seen).into(), 0.into(), (libc::MS_BIND as i64).into(), 0.into()],
+            ),
+            "mount $/seen = ok",
+        ),
+        // As the program sees it: that is its tree.
+        (open("seen/d/f"), "open $/seen/d/f < seen/d/f [read] = ok"),
+        (open("real/d/f"), "open $/real/d/f < real/d/f [read] = ok"),
+        (call(libc::SYS_chmod, ["seen/d/f".into(), 0o600.into()]), "chmod $/seen/d/f < seen/d/f = ok"),
+        (call(libc::SYS_unlink, ["seen/d/../d/f".into()]), "unlink $/seen/d/f < seen/d/../d/f = ok"),
+        (
+            call(libc::SYS_mount, ["none".into(), "seen/d".into(), "tmpfs".into(), 0.into(), 0.into()]),
+            "mount $/seen/d < seen/d = ok",
+        ),
+        (create("seen/d/inside"), "open $/seen/d/inside < seen/d/inside [write create] = ok"),
+        (call(libc::SYS_mkdir, ["seen/d/e".into(), 0o755.into()]), "mkdir $/seen/d/e < seen/d/e = ok"),
+        (
+            call(libc::SYS_umount2, ["seen/d".into(), libc::MNT_DETACH.into()]),
+            "umount $/seen/d < seen/d = ok",
+        ),
+        (open("seen/d/inside"), "open $/seen/d/inside #lexical < seen/d/inside [read] = ENOENT"),
+    ]);
 }
