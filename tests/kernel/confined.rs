@@ -102,7 +102,7 @@ impl Scene {
         let table = plan.net.clone().expect("this kernel takes cgroup programs");
         let directory = File::open(&group.0).unwrap();
         let held = cgroup::hold(&table, directory.as_fd()).expect("hold the network rules");
-        let confinement = Confinement::from_bytes(&Confinement::of(&plan).to_bytes()).unwrap();
+        let confinement = Confinement::from_bytes(&Confinement::of(&plan, b"").to_bytes()).unwrap();
         let procs = group.0.join("cgroup.procs");
         let mut command = Command::new(argv[0]);
         command.args(&argv[1..]).current_dir(self.path("w")).env("HOME", self.path("home"));

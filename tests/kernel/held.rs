@@ -25,6 +25,7 @@ fn run(scene: &Scene, options: &[&str], script: &str) -> (i32, Value, String) {
     options.extend(["--status-file", status.to_str().unwrap()]);
     let mut command = sandbox(&options, &["sh", "-c", script]);
     command.current_dir(scene.path("w")).env("HOME", scene.path("home")).env("LC_ALL", "C");
+    command.env("TMPDIR", scene.path("tmp"));
     let output = command.output().expect("assay runs");
     let told =
         fs::read(&status).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
@@ -158,4 +159,70 @@ fn roots_wishes_come_to_nothing() {
     assert_eq!(lines, ["tried 18"], "{printed}");
     assert_eq!((code, &status["verdict"]), (0, &Value::from("denied")), "{status}");
     assert!(Path::new(&scene.path("w/.git/hooks/x")).exists());
+}
+
+#[test]
+fn a_denied_name_that_does_not_exist_is_held_where_all_must_be() {
+    if !are_met("held::a_denied_name_that_does_not_exist_is_held_where_all_must_be", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    fresh(&scene);
+    scene.file(
+        "policy.yaml",
+        "api_version: assay/v1\nfs:\n  allow: [{path: '${WORKDIR}', access: [read, write, execute]}]\n  deny: [{path: .vscode, access: [write]}, secret.txt, {path: .github/workflows, access: [write]}, {path: repo/.git/hooks/new, access: [write]}]\n",
+    );
+    let policy = scene.path("policy.yaml");
+    let options = ["--fail-closed", "--enforce", "--policy", policy.to_str().unwrap()];
+    let refused = |script: &str| {
+        let (_, status, printed) = run(&scene, &options, &format!("({script}) && echo PASSED; true"));
+        assert_eq!(status["child"]["exit_code"], 0, "{script}: {printed}{status}");
+        assert!(!printed.contains("PASSED"), "{script}: {printed}");
+    };
+    refused("mkdir .vscode");
+    refused("echo x > .vscode");
+    refused("mkdir x && mv x .vscode");
+    refused("rm .vscode");
+    refused("echo x > secret.txt");
+    refused("cat secret.txt");
+    refused("mkdir -p .github/workflows && echo x > .github/workflows/ci.yml");
+    refused("mv .github g2");
+    refused("echo x > repo/.git/hooks/new");
+    refused("ln src/a.txt .vscode");
+    let fine = "echo y > made && cat made src/a.txt && mkdir -p .github && echo z > .github/other && rm src/deep/b.txt && mv src s2 && git -C repo status --short && ls -a s2";
+    let (code, status, printed) = run(&scene, &options, fine);
+    assert_eq!((code, &status["verdict"]), (0, &Value::from("ok")), "{printed}{status}");
+    assert!(printed.starts_with("y\none\n"), "{printed}");
+    // What the command did is there; what only it could see is not.
+    assert_eq!(fs::read_to_string(scene.path("w/made")).unwrap(), "y\n");
+    assert_eq!(fs::read_to_string(scene.path("w/.github/other")).unwrap(), "z\n");
+    assert!(scene.path("w/s2/a.txt").exists() && !scene.path("w/s2/deep/b.txt").exists());
+    for name in [".vscode", "secret.txt", ".github/workflows", "repo/.git/hooks/new"] {
+        assert!(fs::symlink_metadata(scene.path("w").join(name)).is_err(), "{name} appeared");
+    }
+    assert_eq!(fs::read_dir(scene.path("tmp")).unwrap().count(), 0, "something is left behind");
+    let (code, status, printed) = run_builtin(&scene, "echo x > made2 && cat made2");
+    assert_eq!((code, &status["verdict"]), (0, &Value::from("ok")), "{printed}{status}");
+}
+
+/// The built-in policy with everything held.
+fn run_builtin(scene: &Scene, script: &str) -> (i32, Value, String) {
+    let status = scene.path("status.json");
+    let mut command = std::process::Command::new(crate::harness::sandbox::ASSAY);
+    command.args([
+        "sandbox",
+        "--fail-closed",
+        "--enforce",
+        "--status-file",
+        status.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    command.current_dir(scene.path("w")).env("HOME", scene.path("home"));
+    let output = command.output().expect("assay runs");
+    let told =
+        fs::read(&status).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    (output.status.code().unwrap_or(-1), told, text(&output.stdout) + &text(&output.stderr))
 }

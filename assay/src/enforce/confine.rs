@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::grant::Ruleset;
 use super::landlock::{ApplyError, apply};
 use super::mounts::{self, Hold, MountError};
+use super::placeholders::Placeholders;
 use super::plan::Plan;
 use super::status::Enforcement;
 use super::syscall_filter;
@@ -20,6 +21,11 @@ pub struct Confinement {
     pub ruleset: Ruleset,
     /// For its mount namespace.
     pub holds: Vec<Hold>,
+    /// For its mount namespace, before those.
+    pub placeholders: Vec<Placeholders>,
+    /// An empty directory that the placeholders need; empty when there are none.
+    #[serde(with = "super::grant::path_text")]
+    pub scratch: Vec<u8>,
     /// Whether to filter its system calls.
     pub is_filtered: bool,
 }
@@ -44,8 +50,14 @@ pub enum ConfineError {
 
 impl Confinement {
     /// The child's part of a plan.
-    pub fn of(plan: &Plan) -> Self {
-        Self { ruleset: plan.ruleset.clone(), holds: plan.holds.clone(), is_filtered: plan.is_filtered }
+    pub fn of(plan: &Plan, scratch: &[u8]) -> Self {
+        Self {
+            ruleset: plan.ruleset.clone(),
+            holds: plan.holds.clone(),
+            placeholders: plan.placeholders.clone(),
+            scratch: scratch.to_vec(),
+            is_filtered: plan.is_filtered,
+        }
     }
 
     /// The form in which it travels.
@@ -61,7 +73,7 @@ impl Confinement {
     /// First step: with `CAP_SYS_ADMIN` and in a mount namespace of its own. Does nothing when there is nothing to
     /// hold.
     pub fn hold_mounts(&self) -> Result<(), ConfineError> {
-        Ok(mounts::hold(&self.holds)?)
+        Ok(mounts::hold(&self.holds, &self.placeholders, &self.scratch)?)
     }
 
     /// Second step: single-threaded, with `no_new_privs` set, as the last thing before exec.

@@ -11,6 +11,8 @@ pub struct Means {
     pub cgroup_programs: bool,
     /// System calls can be filtered in the child.
     pub syscall_filter: bool,
+    /// Placeholders may be shown for denied names that do not exist, on the file system with this device number.
+    pub placeholders_on: Option<u64>,
 }
 
 impl Means {
@@ -24,6 +26,8 @@ impl Means {
                 && matches!(host.cgroup2_writable, Fact::Known(true))
                 && super::cgroup::is_possible(),
             syscall_filter: super::syscall_filter::is_possible(),
+            // They change what the command sees, so they are for whoever asks for all to be held.
+            placeholders_on: None,
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod means;
 pub mod mount_attr;
 pub mod mounts;
 pub mod net_plan;
+pub mod placeholders;
 pub mod plan;
 pub mod sockets;
 pub mod status;

@@ -16,6 +16,7 @@ use rustix::mount::{
 use serde::{Deserialize, Serialize};
 
 use super::mount_attr::{NO_DEVICES, NO_EXECUTION, READ_ONLY, set_recursively};
+use super::placeholders::{self, Placeholders};
 use crate::profile::name::Name;
 
 /// One denied path that is to be held by a mount.
@@ -30,6 +31,8 @@ pub struct Hold {
     /// The directories that are pinned for it, outermost first.
     #[serde(with = "super::grant::path_list")]
     pub pins: Vec<Vec<u8>>,
+    /// Whether the run could make it, were it not there.
+    pub is_makeable: bool,
 }
 
 /// What is done with a denied path.
@@ -60,7 +63,7 @@ pub struct MountError {
 
 /// Holds all of them. Needs a mount namespace of this process's own, and the right to mount. On an error some may
 /// be held and some not: the caller must not start the command.
-pub fn hold(holds: &[Hold]) -> Result<(), MountError> {
+pub fn hold(holds: &[Hold], placeholders: &[Placeholders], scratch: &[u8]) -> Result<(), MountError> {
     if holds.is_empty() {
         return Ok(());
     }
@@ -72,6 +75,7 @@ pub fn hold(holds: &[Hold]) -> Result<(), MountError> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .map_err(|errno| at(b"/")(errno.into()))?;
     let here = std::env::current_dir();
+    placeholders::place(placeholders, scratch)?;
     let pins: BTreeSet<&Vec<u8>> = holds.iter().flat_map(|hold| &hold.pins).collect();
     // In this order a directory comes before what is beneath it.
     for path in pins {
@@ -79,13 +83,22 @@ pub fn hold(holds: &[Hold]) -> Result<(), MountError> {
         mount_bind_recursive(path_os, path_os).map_err(|errno| at(path)(errno.into()))?;
     }
     for hold in holds {
-        hold_one(hold).map_err(at(&hold.path))?;
+        match hold_one(hold) {
+            // Gone since it was looked for, and the run cannot make it: there is nothing to hold.
+            Err(_) if !hold.is_makeable && is_gone(&hold.path) => {}
+            done => done.map_err(at(&hold.path))?,
+        }
     }
     // The directory we stand in is still the one beneath the new mounts; going there by name leads onto them.
     if let Ok(here) = here {
         std::env::set_current_dir(&here).map_err(at(here.as_os_str().as_bytes()))?;
     }
     Ok(())
+}
+
+fn is_gone(path: &[u8]) -> bool {
+    let found = std::fs::symlink_metadata(OsStr::from_bytes(path));
+    found.is_err_and(|error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
 fn hold_one(hold: &Hold) -> io::Result<()> {

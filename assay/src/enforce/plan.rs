@@ -8,7 +8,8 @@ use super::grant::{Ruleset, rights_of};
 use super::means::Means;
 use super::mounts::{Hold, Means as MountMeans};
 use super::net_plan::{self, NetTable};
-use super::status::{Component, Degradation, Held, RuleStatus};
+use super::placeholders::{Placeholders, group};
+use super::status::{Component, Degradation, Held, RuleStatus, not_governed};
 use super::survey::{Found, Kind, Survey};
 use crate::host::{Landlock, Right};
 use crate::policy::check::{Request, judge};
@@ -21,6 +22,8 @@ pub struct Plan {
     pub ruleset: Ruleset,
     /// For the child's mount namespace, in order.
     pub holds: Vec<Hold>,
+    /// Before those: names that only the command sees.
+    pub placeholders: Vec<Placeholders>,
     /// For the programs on the run's cgroup; `None` when there are none.
     pub net: Option<NetTable>,
     /// Whether the child's system calls are filtered.
@@ -40,7 +43,7 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
     files.subtract_denies();
     files.place_denies();
     files.mask_sockets();
-    let FilePlan { grants, mut holds, mut degradations, mut rules, split, .. } = files;
+    let FilePlan { grants, mut holds, placeholders, mut degradations, mut rules, split, .. } = files;
     // A mount comes before those beneath it, and a mask hides what would be beneath it.
     holds.sort_by(|a, b| a.path.cmp(&b.path));
     let masks: Vec<_> = holds
@@ -62,32 +65,13 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
     Plan {
         ruleset,
         holds,
+        placeholders: group(placeholders),
         net: net.table,
         is_filtered: means.syscall_filter,
         degradations,
         rules,
         not_governed: not_governed(landlock),
     }
-}
-
-/// What no rule governs here.
-fn not_governed(landlock: &Landlock) -> Vec<String> {
-    let mut list = vec![
-        "changing attributes (mode, owner, times, xattrs) where no read-only mount holds it".to_owned(),
-        "looking up metadata (stat, access, readlink, chdir, O_PATH)".to_owned(),
-        "running a readable file through an interpreter or the ELF loader".to_owned(),
-        "what is done through descriptors the command was given".to_owned(),
-    ];
-    if !landlock.has(Right::ResolveUnix) {
-        list.push("connecting to sockets that others make outside the writable trees during the run".into());
-    }
-    if !landlock.has(Right::ScopeSignal) {
-        list.push("signals to processes outside the run".into());
-    }
-    if landlock.is_present() && !landlock.has(Right::IoctlDev) {
-        list.push("ioctls on devices".into());
-    }
-    list
 }
 
 /// An access granted beneath a path.
@@ -105,6 +89,8 @@ struct FilePlan<'a> {
     means: Means,
     grants: Vec<Grant>,
     holds: Vec<Hold>,
+    /// Missing path to the directory above it that exists.
+    placeholders: BTreeMap<Vec<u8>, Vec<u8>>,
     degradations: BTreeSet<Degradation>,
     rules: Vec<RuleStatus>,
     /// Programs that are held by granting execution to everything around them.
@@ -161,6 +147,7 @@ impl<'a> FilePlan<'a> {
             means,
             grants: Vec::new(),
             holds: Vec::new(),
+            placeholders: BTreeMap::new(),
             degradations,
             rules: Vec::new(),
             split: BTreeSet::new(),
@@ -308,6 +295,10 @@ impl<'a> FilePlan<'a> {
                     if self.conflict(path, AccessSet::of(Access::Write)).is_empty() {
                         continue;
                     }
+                    if self.place_placeholder(path, rule.access) {
+                        means.insert("placeholder");
+                        continue;
+                    }
                     reasons.insert(self.degrade(
                         rule.access,
                         "deny-not-yet-existing",
@@ -340,6 +331,20 @@ impl<'a> FilePlan<'a> {
         }
     }
 
+    /// Holds a name that does not exist by a placeholder, where that may be done.
+    fn place_placeholder(&mut self, path: &[u8], denied: AccessSet) -> bool {
+        let Some((directory, device)) = self.survey.above_missing.get(path) else { return false };
+        if !self.means.mounts || self.means.placeholders_on != Some(*device) {
+            return false;
+        }
+        let means =
+            if denied.has(Access::Read) { MountMeans::MaskFile } else { MountMeans::ReadOnlyNoExecution };
+        self.placeholders.insert(path.to_vec(), directory.clone());
+        let pins = self.pins(path);
+        self.holds.push(Hold { path: path.to_vec(), means, pins, is_makeable: true });
+        true
+    }
+
     /// Sockets that are there and that no rule allows. Landlock leaves connecting to them alone before ABI 9, and
     /// a deny inside a writable tree always.
     fn mask_sockets(&mut self) {
@@ -351,7 +356,8 @@ impl<'a> FilePlan<'a> {
             let is_writable = !self.conflict(path, AccessSet::of(Access::Write)).is_empty();
             if is_writable || !self.landlock.has(Right::ResolveUnix) {
                 let pins = self.pins(path);
-                self.holds.push(Hold { path: path.clone(), means: MountMeans::MaskFile, pins });
+                let means = MountMeans::MaskFile;
+                self.holds.push(Hold { path: path.clone(), means, pins, is_makeable: is_writable });
             }
         }
     }
@@ -408,7 +414,7 @@ impl<'a> FilePlan<'a> {
             (false, true, false) => MountMeans::ReadOnly,
             (false, false, _) => MountMeans::NoExecution,
         };
-        self.holds.push(Hold { path: path.to_vec(), means, pins });
+        self.holds.push(Hold { path: path.to_vec(), means, pins, is_makeable: is_writable_above });
         Some("mount")
     }
 

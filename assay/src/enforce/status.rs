@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::host::{Landlock, Right};
 use crate::policy::problem::Place;
 
 /// What a degradation concerns.
@@ -135,4 +136,24 @@ pub struct Enforcement {
     /// Paths whose rule could not be added because they were gone or out of reach, with the reason. What they
     /// would have allowed is refused.
     pub skipped: Vec<(String, String)>,
+}
+
+/// What no rule governs here, for `observed.not_governed`.
+pub fn not_governed(landlock: &Landlock) -> Vec<String> {
+    let mut list = vec![
+        "changing attributes (mode, owner, times, xattrs) where no read-only mount holds it".to_owned(),
+        "looking up metadata (stat, access, readlink, chdir, O_PATH)".to_owned(),
+        "running a readable file through an interpreter or the ELF loader".to_owned(),
+        "what is done through descriptors the command was given".to_owned(),
+    ];
+    if !landlock.has(Right::ResolveUnix) {
+        list.push("connecting to sockets that others make outside the writable trees during the run".into());
+    }
+    if !landlock.has(Right::ScopeSignal) {
+        list.push("signals to processes outside the run".into());
+    }
+    if landlock.is_present() && !landlock.has(Right::IoctlDev) {
+        list.push("ioctls on devices".into());
+    }
+    list
 }

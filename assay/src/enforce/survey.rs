@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 
 use crate::policy::check::is_name;
 use crate::policy::net::Target;
@@ -26,6 +27,8 @@ pub struct Survey {
     pub loaders: Vec<Vec<u8>>,
     /// Addresses of the hosts that rules name; empty when the look-up failed.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
+    /// For each missing path of `fs.deny`: the directory that exists above it, and its device number.
+    pub above_missing: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
     /// UNIX sockets that are there, by path, links resolved.
     pub sockets: Vec<Vec<u8>>,
     /// Names directly in the directories a denied program is split out of: directory to names.
@@ -69,6 +72,7 @@ pub fn survey(policy: &Policy) -> Survey {
         exec_deny: look(&policy.exec_deny),
         loaders: Vec::new(),
         hosts: look_up_hosts(policy),
+        above_missing: BTreeMap::new(),
         sockets: super::sockets::find(),
         listings: BTreeMap::new(),
     };
@@ -77,6 +81,8 @@ pub fn survey(policy: &Policy) -> Survey {
     let programs = programs.map(|(found, _)| found).chain(&survey.exec_allow);
     let programs: Vec<_> = programs.flat_map(|found| found.there.iter()).collect();
     survey.loaders = find_loaders(programs.into_iter());
+    let missing = survey.fs_deny.iter().filter(|found| !found.is_open).flat_map(|found| &found.missing);
+    survey.above_missing = missing.filter_map(|path| Some((path.clone(), above(path)?))).collect();
     survey.listings = list_split(policy, &survey);
     survey
 }
@@ -106,6 +112,20 @@ fn look_up(rule: &PathRule) -> Found {
         found.missing.clear();
     }
     found
+}
+
+/// The directory that exists above a missing path, when that path is written without links.
+fn above(path: &[u8]) -> Option<(Vec<u8>, u64)> {
+    let mut end = path.len();
+    loop {
+        end = path[..end].iter().rposition(|&byte| byte == b'/')?;
+        let directory = if end == 0 { &b"/"[..] } else { &path[..end] };
+        if let Ok(meta) = fs::metadata(OsStr::from_bytes(directory)) {
+            let is_real = fs::canonicalize(OsStr::from_bytes(directory))
+                .is_ok_and(|real| real.as_os_str().as_bytes() == directory);
+            return (meta.is_dir() && is_real).then(|| (directory.to_vec(), meta.dev()));
+        }
+    }
 }
 
 fn kind_of(meta: &fs::Metadata) -> Kind {

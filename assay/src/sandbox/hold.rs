@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::cgroup::Group;
@@ -32,6 +32,8 @@ pub struct Hold {
     plan: Option<Plan>,
     /// Kept until the last process of the run is gone.
     programs: Option<cgroup::Held>,
+    /// What placeholders need while the run lasts.
+    scratch: Option<tempfile::TempDir>,
     /// Files the command is given open for writing: whoever gives it one authorises what it writes there.
     given: Vec<Vec<u8>>,
 }
@@ -46,7 +48,14 @@ impl Hold {
         notices: &dyn Notices,
     ) -> Result<Self, NotStarted> {
         let policy = read(request, places, notices)?;
-        let mut hold = Self { policy, mode: request.mode, plan: None, programs: None, given: files_given() };
+        let mut hold = Self {
+            policy,
+            mode: request.mode,
+            plan: None,
+            programs: None,
+            scratch: None,
+            given: files_given(),
+        };
         if request.mode == Mode::DryRun {
             return Ok(hold);
         }
@@ -54,6 +63,10 @@ impl Hold {
         let host = probe();
         let mut means = Means::probe(&host);
         means.cgroup_programs &= group.is_some();
+        if request.is_fail_closed && means.mounts {
+            hold.scratch = make_scratch(places);
+            means.placeholders_on = hold.scratch.as_ref().and_then(|scratch| device_of(scratch.path()));
+        }
         hold.put_in_place(&host, means, group, notices);
         hold.tell_unheld(request, notices)?;
         Ok(hold)
@@ -117,7 +130,8 @@ impl Hold {
 
     /// What the launcher does to itself; `None` in a dry run.
     pub fn confinement(&self) -> Option<Vec<u8>> {
-        self.plan.as_ref().map(|plan| Confinement::of(plan).to_bytes())
+        let scratch = self.scratch.as_ref().map(|scratch| scratch.path().as_os_str().as_bytes());
+        self.plan.as_ref().map(|plan| Confinement::of(plan, scratch.unwrap_or_default()).to_bytes())
     }
 
     /// Names of environment variables that the policy lets stay.
@@ -146,6 +160,11 @@ impl Hold {
             barriers.read_only.extend(hold.pins.iter().cloned());
             barriers.mount_points.push(hold.path.clone());
             barriers.mount_points.extend(hold.pins.iter().cloned());
+        }
+        for placeholders in &plan.placeholders {
+            let directory = placeholders.directory.strip_suffix(b"/").unwrap_or(&placeholders.directory);
+            barriers.masked.extend(placeholders.names.iter().map(|name| [directory, b"/", name].concat()));
+            barriers.mount_points.push(placeholders.directory.clone());
         }
         for list in [&mut barriers.masked, &mut barriers.read_only, &mut barriers.mount_points] {
             list.sort();
@@ -206,6 +225,8 @@ impl Hold {
     /// Takes the network programs away again: the run is over.
     pub fn release(&mut self) {
         self.programs = None;
+        // What cannot be removed is in the directory for temporary files, and empty but for a directory of the kernel's.
+        self.scratch = None;
     }
 }
 
@@ -229,6 +250,18 @@ fn files_given() -> Vec<Vec<u8>> {
         }
     }
     files
+}
+
+/// A directory on the work directory's file system, outside it.
+fn make_scratch(places: &Places) -> Option<tempfile::TempDir> {
+    let wanted = device_of(places.workdir.as_deref()?)?;
+    let bases = [places.caller_tmpdir.as_path(), Path::new("/tmp"), Path::new("/var/tmp")];
+    let base = bases.into_iter().find(|base| device_of(base) == Some(wanted))?;
+    tempfile::Builder::new().prefix("assay-hold-").tempdir_in(base).ok()
+}
+
+fn device_of(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|meta| meta.dev())
 }
 
 fn sentence(denial: &Denial) -> String {

@@ -77,7 +77,7 @@ fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
     if spec.procs_file.is_some() && !close_control_groups() {
         unheld.push(Unheld::CgroupWritable);
     }
-    if !confinement.holds.is_empty() {
+    if !confinement.holds.is_empty() || !confinement.placeholders.is_empty() {
         namespace::unshare_mounts().map_err(|errno| from(Stage::Ruleset, errno))?;
         confinement.hold_mounts().map_err(|error| refused(&error))?;
     }

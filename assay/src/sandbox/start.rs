@@ -170,6 +170,9 @@ pub fn outcome_of<T>(
                 outcome::NotStarted::NotExecutable(text)
             }
         }
+        refused @ LaunchError::Step { stage: Stage::Ruleset, .. } if request.is_fail_closed => {
+            NotStarted::Refused(refused.to_string())
+        }
         other => NotStarted::Failed(other.to_string()),
     })
 }

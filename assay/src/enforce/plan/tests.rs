@@ -40,6 +40,7 @@ fn survey_of(policy: &Policy, there: &[(&str, Kind)]) -> Survey {
         exec_deny: look(&policy.exec_deny),
         loaders: vec![b"/lib/ld.so".to_vec()],
         hosts: BTreeMap::new(),
+        above_missing: BTreeMap::new(),
         sockets: there
             .iter()
             .filter(|(name, _)| name.contains(".sock"))
@@ -58,7 +59,8 @@ fn plan_of(yaml: &str, there: &[(&str, Kind)], abi: u32, means: Means) -> Plan {
     plan(&policy, &Landlock::of_abi(abi), &survey_of(&policy, there), means)
 }
 
-const ALL_MEANS: Means = Means { mounts: true, cgroup_programs: true, syscall_filter: true };
+const ALL_MEANS: Means =
+    Means { mounts: true, cgroup_programs: true, syscall_filter: true, placeholders_on: None };
 
 /// Degradations in the form `component reason detail`.
 fn reasons(plan: &Plan) -> Vec<String> {
