@@ -96,16 +96,22 @@ impl std::fmt::Debug for Programs {
 impl Programs {
     /// Loads and attaches every program, for groups at `level` below the root of the hierarchy.
     pub fn load(level: u32, inherited: &[InheritedFile]) -> Result<Self, ProgramsError> {
-        let btf = fs::read(BTF_PATH).map_err(ProgramsError::BtfFile)?;
-        let plan = plan(Btf::parse(&btf)?.offsets())?;
+        // A new loader reads and parses all of the kernel's BTF, whether or not it is to be used; ours meanwhile looks
+        // up what it needs.
+        let (mut loader, plan) = std::thread::scope(|scope| {
+            let planned = scope.spawn(read_plan);
+            let loader = EbpfLoader::new();
+            let plan = planned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (loader, plan)
+        });
+        let plan = plan?;
         let settings = Settings {
             level,
             watch_writes: u32::from(!inherited.is_empty()),
             observer: std::process::id(),
             padding: 0,
         };
-        // The kernel's BTF is not given to aya: it would parse all of it, which takes longer than all the rest.
-        let mut ebpf = EbpfLoader::new()
+        let mut ebpf = loader
             .btf(None)
             .override_global(names::OFFSETS, plan.offsets.as_bytes(), true)
             .override_global(names::SETTINGS, settings.as_bytes(), true)
@@ -174,6 +180,12 @@ impl Programs {
         }
         Ok(())
     }
+}
+
+/// Where the fields are on this kernel.
+fn read_plan() -> Result<Plan, ProgramsError> {
+    let btf = fs::read(BTF_PATH).map_err(ProgramsError::BtfFile)?;
+    Ok(plan(Btf::parse(&btf)?.offsets())?)
 }
 
 /// Records delivered and lost, by hook name.
