@@ -2,6 +2,7 @@
 
 mod attest;
 mod evidence;
+mod formats;
 mod freshness;
 mod independent;
 mod mutations;

@@ -397,7 +397,9 @@ impl<'a> Namer<'a> {
             let target_name = self.bytes(target).rsplit(|&byte| byte == b'/').next().unwrap_or_default();
             folded = is_derived(name, target_name);
         }
-        if folded.is_some() && self.is_named_in_arguments(name) {
+        // The two digits of a hash are a word of many arguments (`cd`), and never what they name.
+        let is_spread = name.len() <= 2 && folded.as_ref().is_some_and(|folded| folded.text == "${HASH}");
+        if folded.is_some() && !is_spread && self.is_named_in_arguments(name) {
             folded = None;
         }
         let mut place = Place {

@@ -183,9 +183,16 @@ impl Settling<'_> {
         let mut facts: Vec<(&NetFact, &u64)> = self.run.sockets.iter().collect();
         facts.sort_unstable();
         for (fact, hits) in facts {
-            let class = if is_told_by_address(fact.proto) { fact.class } else { ActClass::OtherFamily };
+            let is_addressed = is_told_by_address(fact.proto);
+            // Making a socket that will be told by its address is no effect yet.
+            if matches!(fact.proto, "tcp" | "udp" | "unix" | "icmp") && fact.class == ActClass::OtherFamily {
+                continue;
+            }
+            let class = if is_addressed { fact.class } else { ActClass::OtherFamily };
             let EffectKind::Net(op) = row(class).effect else { continue };
-            let (address, port) = match &fact.place {
+            // Of another family nothing but the protocol is told.
+            let place = if class == ActClass::OtherFamily { &NetPlace::None } else { &fact.place };
+            let (address, port) = match place {
                 NetPlace::Inet(address, port) => {
                     let text = address.to_string();
                     let port = if ports.is_ephemeral(fact) {

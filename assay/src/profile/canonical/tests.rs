@@ -293,7 +293,8 @@ fn a_temporary_file_renamed_onto_its_target_is_a_write_of_the_target() {
 #[test]
 fn git_objects_fold_whether_made_or_read() {
     let hash = "0123456789abcdef0123456789abcdef012345";
-    check(
+    check_in(
+        context(&["sh", "-c", "ef r && git commit"], 1234),
         |run| {
             let store = "/home/u/w/r/.git/objects";
             run.read(&format!("{store}/ab/{hash}")).file(FileOp::Mkdir, &format!("{store}/cd"), &[], 0);
@@ -301,6 +302,7 @@ fn git_objects_fold_whether_made_or_read() {
             run.pair(PairOp::Link, &format!("{store}/cd/tmp_obj_abcdef"), &format!("{store}/cd/{hash}"), 0);
             run.delete(&format!("{store}/cd/tmp_obj_abcdef"));
             run.read(&format!("{store}/pack/pack-00{hash}.idx"));
+            run.read(&format!("{store}/ef/{hash}"));
         },
         &[
             "read ${WORKDIR}/r/.git/objects/${HASH}/${HASH} ok",
