@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::cli::output::Output;
+use crate::enforce::Means;
 use crate::exit::Exit;
 use crate::host::probe::probe;
 use crate::host::{BpfTrial, Fact, Host, Presence, Right};
+use crate::observe::kernel::{Observer, ObserverConfig};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -62,7 +64,11 @@ impl State {
 /// Runs it. 0: this host can observe; 2: it cannot, and the lines say why and what to do.
 pub fn run(args: Args, out: &Output) -> Exit {
     let host = probe();
-    let lines = diagnose(&host);
+    let mut lines = diagnose(&host);
+    if matches!(host.bpf, Fact::Known(BpfTrial::Usable)) {
+        lines.push(observer(out));
+    }
+    lines.extend(enforcement(Means::probe(&host)));
     let can_observe = !lines.iter().any(|line| line.state == State::Missing);
     let text = match args.format {
         Format::Text => text(&lines, can_observe),
@@ -121,8 +127,59 @@ fn diagnose(host: &Host) -> Vec<Line> {
     lines.push(lockdown(host));
     lines.push(lsms(host));
     lines.extend(landlock(host));
-    lines.push(mounts(host));
     lines
+}
+
+/// Whether the observer itself loads: tried, for a group that does not exist.
+fn observer(out: &Output) -> Line {
+    let config = ObserverConfig { group_id: 0, level: 0, inherited: Vec::new() };
+    match Observer::start(&config) {
+        Ok(observer) if observer.missing_fields().is_empty() => {
+            told("observer", "every program loads".into())
+        }
+        Ok(observer) => line(
+            "observer",
+            State::Less,
+            format!("loads; this kernel lacks fields: {}", observer.missing_fields().join(", ")),
+            "a newer kernel; what cannot be seen is told in every artifact",
+        ),
+        Err(error) => {
+            let text = error.to_string();
+            out.detail(&text);
+            let first = text.lines().next().unwrap_or_default();
+            line("observer", State::Missing, first, "see the kernel's own words with --verbose")
+        }
+    }
+}
+
+/// By which means besides Landlock a policy can be held here.
+fn enforcement(means: Means) -> Vec<Line> {
+    let one = |name: &str, has: bool, yes: &str, no: &str, remedy: &str| {
+        if has { told(name, yes.into()) } else { line(name, State::Less, no, remedy) }
+    };
+    vec![
+        one(
+            "deny inside an allow",
+            means.mounts,
+            "can be held, by mounts of the command's own",
+            "cannot be held",
+            "run as root",
+        ),
+        one(
+            "addresses and UDP",
+            means.cgroup_programs,
+            "can be held, by programs on the run's cgroup",
+            "cannot be held",
+            "run as root, with a writable cgroup v2",
+        ),
+        one(
+            "socket families",
+            means.syscall_filter,
+            "can be held, by a system call filter",
+            "cannot be held",
+            "a kernel with CONFIG_SECCOMP_FILTER",
+        ),
+    ]
 }
 
 fn told(name: &str, fact: String) -> Line {
@@ -294,21 +351,6 @@ fn landlock(host: &Host) -> Vec<Line> {
         }
     }
     lines
-}
-
-fn mounts(host: &Host) -> Line {
-    let name = "mount namespace";
-    match (host.has_capability("SYS_ADMIN"), &host.user_namespaces) {
-        (Some(true), _) => told(name, "the command can get its own".into()),
-        (_, Fact::Known(true)) => told(name, "by way of a user namespace".into()),
-        (_, Fact::Known(false)) => line(
-            name,
-            State::Less,
-            "neither CAP_SYS_ADMIN nor user namespaces: a deny inside an allow cannot be held",
-            "run as root, or sysctl kernel.unprivileged_userns_clone=1",
-        ),
-        (_, Fact::Unknown(reason)) => unknown(name, reason, "run as root"),
-    }
 }
 
 #[cfg(test)]

@@ -104,10 +104,8 @@ impl Hold {
         }
         match request.mode {
             Mode::Enforce => unheld.iter().for_each(|text| notices.warning(&format!("not held: {text}"))),
-            Mode::Default | Mode::DryRun => notices.note(&format!(
-                "{} of what the policy asks cannot be held here; `assay policy check` says what",
-                unheld.len()
-            )),
+            // A degradation in every artifact; on the command's own terminal it would only be in the way.
+            Mode::Default | Mode::DryRun => {}
         }
         Ok(())
     }
@@ -207,7 +205,7 @@ impl Hold {
             }
             if let Verdict::Denied(denial) = self.verdict(effect, &roots) {
                 let word = if was_denied { "denied" } else { "not authorised" };
-                sentences.push(format!("{word}: {}", sentence(&denial)));
+                sentences.push(format!("{word}: {}", folded(&sentence(&denial), effect)));
             }
         }
         sentences
@@ -266,6 +264,23 @@ fn device_of(path: &Path) -> Option<u64> {
 
 fn sentence(denial: &Denial) -> String {
     format!("{}: {}; {}", denial.what, denial.why(), denial.remedy)
+}
+
+/// What changes from run to run in a name of this effect is written `*`: so a policy would allow it.
+fn folded(text: &str, effect: &Effect) -> String {
+    let names: Vec<&str> = match effect {
+        Effect::Fs(fs) => [Some(&fs.path), fs.to.as_ref()].into_iter().flatten().map(Name::as_str).collect(),
+        Effect::Exec(exec) => vec![exec.path.as_str()],
+        Effect::Net(net) => net.address.iter().map(Name::as_str).collect(),
+    };
+    let mut text = text.to_owned();
+    for name in names {
+        // The first part is where the path begins; the others are folds.
+        for fold in name.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(fold, _)| fold) {
+            text = text.replace(&format!("\\x24{{{fold}}}"), "*");
+        }
+    }
+    text
 }
 
 /// Whether it happened.
