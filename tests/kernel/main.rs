@@ -18,6 +18,7 @@ mod names;
 mod needs;
 mod network;
 mod oracle;
+mod rights;
 mod scope;
 mod shutdown;
 mod stage;

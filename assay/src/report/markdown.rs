@@ -12,6 +12,7 @@ use crate::evidence::lint::places;
 use crate::evidence::{Evidence, Outcome, ProcessFacts, events, identity};
 use crate::observe::loss::{Completeness, Kind};
 use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp};
+use crate::sandbox::withheld;
 
 /// The most entries of a list on the first screen.
 const FIRST: usize = 10;
@@ -74,6 +75,21 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
         })
         .collect();
     list(out, "Denied", &denied, "nothing")?;
+    let withheld = counted(evidence, withheld::COUNTER, |name| {
+        format!("{}, which {} would keep", code(name), code(&format!("--keep-caps {name}")))
+    });
+    if !withheld.is_empty() {
+        list(out, "Denied for want of a capability that the launch drops", &withheld, "")?;
+    }
+    let gaining = counted(evidence, withheld::GAINING_COUNTER, code);
+    if !gaining.is_empty() {
+        list(
+            out,
+            "Set-user-id or set-group-id programs, which `no_new_privs` keeps from gaining rights under enforcement",
+            &gaining,
+            "",
+        )?;
+    }
     let unauthorised: Vec<String> = observed
         .effects
         .iter()
@@ -99,6 +115,15 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
         &gaps(evidence),
         "nothing: files, programs and network are complete",
     )
+}
+
+/// What is counted under names that begin so.
+fn counted(evidence: &Evidence, beginning: &str, tell: impl Fn(&str) -> String) -> Vec<String> {
+    let counters = evidence.observed.counters.iter();
+    counters
+        .filter_map(|(name, count)| Some((name.strip_prefix(beginning)?, count)))
+        .map(|(name, count)| format!("{} ({count})", tell(name)))
+        .collect()
 }
 
 fn verdict(evidence: &Evidence) -> &'static str {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use assay_common::limits::PROCESSES_LEN;
 
+use super::capabilities;
 use super::host_facts;
 use super::outcome::ChildEnd;
 use super::recorder::{Ended, Record};
+use super::withheld::Withheld;
 use crate::evidence::{Component, Coverage, Degradation, Evidence, Observed};
 use crate::observe::kernel::programs::{Counters, ProgramsError};
 use crate::observe::loss::{Completeness, Kind, LossLedger};
@@ -91,8 +93,13 @@ pub fn without_observer(ended: &Ended) -> Option<Canonical> {
     Some(canonicalizer.finish(end))
 }
 
-/// All of it together.
-pub fn evidence(ended: &Ended, mut record: Record, canonical: Canonical) -> Evidence {
+/// All of it together, and what there is to say of the launch, a sentence each.
+pub fn evidence(
+    ended: &Ended,
+    mut record: Record,
+    canonical: Canonical,
+    withheld: Option<Withheld>,
+) -> (Evidence, Vec<String>) {
     record.ledger.gaps.extend(canonical.gaps);
     let mut counters = canonical.counters;
     counters.extend(record.counters);
@@ -123,8 +130,11 @@ pub fn evidence(ended: &Ended, mut record: Record, canonical: Canonical) -> Evid
     let mut evidence =
         Evidence { identity: canonical.identity, observed, coverage: Coverage { ledger: record.ledger } };
     ended.hold.judge(&mut evidence);
+    let told = withheld
+        .map(|withheld| withheld.attribute(&mut evidence, capabilities::of_program))
+        .unwrap_or_default();
     evidence.observed.verdict = verdict(ended, &evidence).into();
-    evidence
+    (evidence, told)
 }
 
 /// What we decided, as far as it is known before the artifacts are written.

@@ -4,6 +4,9 @@ use std::io;
 
 use rustix::thread::CapabilitySet;
 
+use super::request::{RunAs, SandboxRequest};
+use super::withheld::Taken;
+
 /// Dropped in every mode, bounding set included, with the names that `--keep-caps` takes.
 pub const DROPPED: [(&str, CapabilitySet); 20] = [
     ("AUDIT_CONTROL", CapabilitySet::AUDIT_CONTROL),
@@ -55,6 +58,45 @@ pub fn has(capability: CapabilitySet) -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }
 
+/// What a launch of `request` takes away that the command, and programs it starts, would have without us.
+pub fn taken(request: &SandboxRequest) -> Taken {
+    let dropped = to_drop(request.kept_capabilities);
+    let uid = match &request.user {
+        RunAs::Ourselves => rustix::process::geteuid().as_raw(),
+        RunAs::User(user) => user.uid,
+    };
+    let permitted = rustix::thread::capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted);
+    let is_bounding = |one: &CapabilitySet| rustix::thread::capability_is_in_bounding_set(*one) == Ok(true);
+    Taken {
+        // Another user's programs begin without any.
+        from_command: if uid == 0 { dropped & permitted } else { CapabilitySet::empty() },
+        from_gaining: dropped.iter().filter(is_bounding).collect(),
+    }
+}
+
+/// The capabilities that a program has from its first instruction because its file says so.
+pub fn of_program(path: &[u8]) -> CapabilitySet {
+    let mut value = [0u8; 64];
+    rustix::fs::getxattr(path, c"security.capability", &mut value[..])
+        .ok()
+        .and_then(|length| file_capabilities(value.get(..length)?))
+        .unwrap_or_else(CapabilitySet::empty)
+}
+
+/// Reads `struct vfs_cap_data` of `include/uapi/linux/capability.h`; empty unless they are effective at once.
+fn file_capabilities(value: &[u8]) -> Option<CapabilitySet> {
+    let word = |index: usize| value.get(index * 4..index * 4 + 4)?.try_into().ok().map(u32::from_le_bytes);
+    let magic = word(0)?;
+    let high = match magic >> 24 {
+        1 => 0,
+        // The inheritable sets stand between them.
+        2 | 3 => word(3)?,
+        _ => return None,
+    };
+    let permitted = CapabilitySet::from_bits_retain(u64::from(word(1)?) | u64::from(high) << 32);
+    Some(if magic & 1 == 1 { permitted } else { CapabilitySet::empty() })
+}
+
 /// Takes `dropped` out of the bounding set. False when we lack the right to, or when a kernel that knows one of
 /// them keeps it: then a privileged program can bring it back unless `no_new_privs` is set.
 pub fn drop_bounding(dropped: CapabilitySet) -> bool {
@@ -89,6 +131,26 @@ mod tests {
         assert_eq!(parse("cap_chown"), Ok(CapabilitySet::CHOWN));
         for wrong in ["", "CAP_", "NET-RAW", "CAP_CAP_CHOWN", "NOPE"] {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_file_grants_is_read_as_the_kernel_reads_it() {
+        let value = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let net_raw = 1 << 13;
+        let effective = value(&[0x0200_0001, net_raw, 0, 1 << 7, 0]);
+        let both = CapabilitySet::NET_RAW | CapabilitySet::from_bits_retain(1 << 39);
+        assert_eq!(file_capabilities(&effective), Some(both));
+        assert_eq!(
+            file_capabilities(&value(&[0x0300_0001, net_raw, 0, 0, 0, 1000])),
+            Some(CapabilitySet::NET_RAW)
+        );
+        assert_eq!(file_capabilities(&value(&[0x0100_0001, net_raw, 0])), Some(CapabilitySet::NET_RAW));
+        // A program that asks for them later starts without them.
+        let later = value(&[0x0200_0000, net_raw, 0, 0, 0]);
+        assert_eq!(file_capabilities(&later), Some(CapabilitySet::empty()));
+        for wrong in [value(&[]), value(&[0x0900_0001, 1, 0, 0, 0]), effective[..14].to_vec()] {
+            assert_eq!(file_capabilities(&wrong), None);
         }
     }
 

@@ -293,7 +293,7 @@ pub fn result_of(effect: &Effect) -> EffectResult {
 }
 
 /// The roots of this run, as bytes, for reading the names of its effects.
-fn roots_of(evidence: &Evidence) -> Vec<(String, Vec<u8>)> {
+pub fn roots_of(evidence: &Evidence) -> Vec<(String, Vec<u8>)> {
     let roots = evidence.observed.roots.iter();
     roots.filter_map(|(variable, path)| Some((variable.clone(), unescape(path)?))).collect()
 }

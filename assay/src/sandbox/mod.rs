@@ -38,6 +38,7 @@ pub mod streamed;
 pub mod tmpdir;
 pub mod user;
 pub mod watchdog;
+pub mod withheld;
 pub mod writing;
 
 use crate::evidence::Component;

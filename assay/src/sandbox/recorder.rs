@@ -14,7 +14,8 @@ use super::hold::Hold;
 use super::outcome::ChildEnd;
 use super::request::SandboxRequest;
 use super::streamed::Stream;
-use super::{assemble, host_facts, writing};
+use super::withheld::Withheld;
+use super::{assemble, capabilities, host_facts, writing};
 use crate::evidence::Degradation;
 use crate::observe::kernel::programs::{InheritedFile, ProgramsError};
 use crate::observe::kernel::{Observer, ObserverConfig};
@@ -151,6 +152,7 @@ pub struct Recorder {
 struct Recording {
     pipeline: Pipeline,
     canonicalizer: Option<Canonicalizer>,
+    withheld: Withheld,
 }
 
 /// What is written while it happens.
@@ -235,7 +237,8 @@ impl Recorder {
             }
             Canonicalizer::new(context)
         });
-        self.recording = Some(Recording { pipeline: Pipeline::new(subject), canonicalizer });
+        let withheld = Withheld::new(capabilities::taken(request));
+        self.recording = Some(Recording { pipeline: Pipeline::new(subject), canonicalizer, withheld });
     }
 
     /// Takes what was observed, for as long as it is polled.
@@ -259,15 +262,20 @@ impl Recorder {
             if let Some(records) = &mut sinks.records {
                 records.out.write(record);
             }
-            recording
-                .pipeline
-                .push(record, |observation| take(&observation, sinks, &mut recording.canonicalizer));
+            let Recording { pipeline, canonicalizer, withheld } = &mut *recording;
+            pipeline.push(record, |observation| take(&observation, sinks, canonicalizer, withheld));
         })
     }
 }
 
 /// One observation to everything that wants it.
-fn take(observation: &Observation, sinks: &mut Sinks, canonicalizer: &mut Option<Canonicalizer>) {
+fn take(
+    observation: &Observation,
+    sinks: &mut Sinks,
+    canonicalizer: &mut Option<Canonicalizer>,
+    withheld: &mut Withheld,
+) {
+    withheld.see(observation);
     if let Some(trace) = &mut sinks.trace {
         trace.line.clear();
         trace.writer.line(observation, &mut trace.line);
@@ -286,13 +294,13 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
             told.unwritten.push(error.to_string());
         }
     }
-    let (record, canonical) = match recorder {
+    let (record, canonical, withheld) = match recorder {
         Some(recorder) => close(recorder, ended, &mut told),
-        None => (Record::unobserved(), assemble::without_observer(ended)),
+        None => (Record::unobserved(), assemble::without_observer(ended), None),
     };
     told.losses = assemble::loss_sentences(&record.ledger);
     if let Some(canonical) = canonical {
-        let evidence = assemble::evidence(ended, record, canonical);
+        let (evidence, launch) = assemble::evidence(ended, record, canonical, withheld);
         told.unauthorised = assemble::unauthorised(&evidence);
         told.denied = assemble::denied_by_policy(&evidence);
         told.sentences = ended.hold.sentences(&evidence);
@@ -318,14 +326,19 @@ impl Record {
 }
 
 /// Takes the last records, closes the streams, and adds up.
-fn close(mut recorder: Recorder, ended: &Ended, told: &mut Recorded) -> (Record, Option<Canonical>) {
+fn close(
+    mut recorder: Recorder,
+    ended: &Ended,
+    told: &mut Recorded,
+) -> (Record, Option<Canonical>, Option<Withheld>) {
     while recorder.drain() > 0 {}
     let counters = recorder.observer.counters();
     let Recorder { observer, recording, mut sinks, .. } = recorder;
-    let Some(Recording { pipeline, mut canonicalizer }) = recording else {
-        return (Record::unobserved(), assemble::without_observer(ended));
+    let Some(Recording { pipeline, mut canonicalizer, mut withheld }) = recording else {
+        return (Record::unobserved(), assemble::without_observer(ended), None);
     };
-    let totals = pipeline.finish(|observation| take(&observation, &mut sinks, &mut canonicalizer));
+    let totals =
+        pipeline.finish(|observation| take(&observation, &mut sinks, &mut canonicalizer, &mut withheld));
     let record = assemble::record(totals, counters, observer.missing_fields());
     drop(observer);
     if let Some(mut trace) = sinks.trace {
@@ -337,7 +350,7 @@ fn close(mut recorder: Recorder, ended: &Ended, told: &mut Recorded) -> (Record,
         records.out.close("records", told);
     }
     let canonical = canonicalizer.map(|canonicalizer| canonicalizer.finish(assemble::run_end(ended)));
-    (record, canonical)
+    (record, canonical, Some(withheld))
 }
 
 /// Regular files that the command inherits open for writing.
