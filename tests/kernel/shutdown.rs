@@ -164,3 +164,37 @@ fn terminated_while_descendants_are_waited_for_we_end_at_once() {
     assert_eq!(child.wait().expect("assay").code(), Some(0));
     assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }
+
+/// What was recorded until then is there, and says that it is not all.
+#[test]
+fn a_run_whose_observer_was_killed_says_so() {
+    if !are_met("shutdown::a_run_whose_observer_was_killed_says_so", &[Need::Root, Need::Btf, Need::CgroupV2])
+    {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| base.path().join(name).to_string_lossy().into_owned();
+    let (trace, profile, status) = (at("trace"), at("run.yaml"), at("status"));
+    let options = ["--dry-run", "--trace", &trace, "--profile", &profile, "--status-file", &status];
+    // The trace is written when there is nothing else to do.
+    // As the trace has it, not as the arguments of this script are told in it.
+    let seen = r#""path":"/etc/passwd""#;
+    let script = format!(
+        "cat /etc/passwd >/dev/null; until grep -qF '{seen}' {trace}; do :; done; kill -9 $PPID; sleep 30"
+    );
+    let mut child = sandbox(&options, &["sh", "-c", &script]).spawn().expect("assay");
+    child.wait().expect("it is ours");
+    wait_until("the last words", || fs::exists(&status).expect("a folder to look into"));
+    let status: serde_json::Value =
+        serde_json::from_slice(&fs::read(&status).expect("a status")).expect("JSON");
+    assert_eq!(status["verdict"], "failed", "{status}");
+    assert_eq!(status["child"], serde_json::Value::Null, "{status}");
+    assert_eq!(status["reasons"][0], "the observer was killed before the run was over", "{status}");
+    let trace = fs::read_to_string(&trace).expect("a trace");
+    let lines: Vec<serde_json::Value> =
+        trace.lines().map(|line| serde_json::from_str(line).expect("whole lines")).collect();
+    let end = lines.last().expect("a line");
+    assert_eq!((&end["end"], &end["reason"]), (&false.into(), &"observer killed".into()), "{end}");
+    assert!(lines.iter().any(|line| line["path"] == "/etc/passwd"), "{trace}");
+    assert!(!fs::exists(&profile).expect("a folder to look into"));
+}

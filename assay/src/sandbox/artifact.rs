@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -120,6 +121,28 @@ impl Target {
         open().map_err(|source| ArtifactError { path: self.path.clone(), source })
     }
 
+    /// Gives what [`stream`](Self::stream) put in place its last line, when its writer was killed: half a line at
+    /// its end goes. Only where it is a file of the owner's without another name.
+    pub fn end_stream(&self, owner: Owner, line: &[u8]) -> Result<(), ArtifactError> {
+        let end = || {
+            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty())?);
+            let stat = rustix::fs::fstat(&file)?;
+            let uid = match owner {
+                Owner::Ourselves => rustix::process::geteuid().as_raw(),
+                Owner::Invoking { uid, .. } => uid,
+            };
+            let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            if !is_regular || stat.st_nlink != 1 || stat.st_uid != uid {
+                return Err(io::Error::other("it was replaced during the run"));
+            }
+            let length = end_of_last_line(&file, stat.st_size as u64)?;
+            file.set_len(length)?;
+            file.write_all_at(line, length)
+        };
+        end().map_err(|source| ArtifactError { path: self.path.clone(), source })
+    }
+
     /// A new file beside the target, which nobody else can have made or opened.
     fn create_beside(&self, owner: Owner) -> io::Result<(OsString, File)> {
         for attempt in 0..1000u32 {
@@ -179,6 +202,22 @@ pub fn write_atomically(
     render: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<Written, ArtifactError> {
     Target::prepare(path)?.write(owner, render)
+}
+
+/// Where the last whole line of a file ends.
+fn end_of_last_line(file: &File, length: u64) -> io::Result<u64> {
+    let mut block = vec![0u8; 1 << 16];
+    let mut end = length;
+    while end > 0 {
+        let begin = end.saturating_sub(block.len() as u64);
+        let part = &mut block[..(end - begin) as usize];
+        file.read_exact_at(part, begin)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(begin + at as u64 + 1);
+        }
+        end = begin;
+    }
+    Ok(0)
 }
 
 fn parent_of(path: &Path) -> PathBuf {
@@ -297,6 +336,31 @@ mod tests {
         assert!(result.unwrap_err().to_string().ends_with("no more"));
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(names(directory.path()), ["a"]);
+    }
+
+    #[test]
+    fn a_stream_whose_writer_was_killed_gets_its_last_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a");
+        let target = Target::prepare(&path).unwrap();
+        let check = |there: &[u8], expect: &[u8]| {
+            std::fs::write(&path, there).unwrap();
+            target.end_stream(Owner::Ourselves, b"end\n").unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), expect);
+        };
+        check(b"", b"end\n");
+        check(b"half", b"end\n");
+        check(b"one\ntwo\n", b"one\ntwo\nend\n");
+        check(&[b"one\n".as_slice(), &[b'x'; 200_000]].concat(), b"one\nend\n");
+        // Neither through a link, nor into a file that has another name.
+        let victim = directory.path().join("victim");
+        std::fs::write(&victim, "precious").unwrap();
+        for link in [symlink::<&Path, &Path>, |from, to| std::fs::hard_link(from, to)] {
+            std::fs::remove_file(&path).unwrap();
+            link(&victim, &path).unwrap();
+            assert!(target.end_stream(Owner::Ourselves, b"end\n").is_err());
+        }
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
     }
 
     #[test]

@@ -141,7 +141,11 @@ fn live(
         .map_err(|error| NotStarted::Failed(format!("take over signals: {error}")))?;
     let mut degradations = start::asked_degradations(request);
 
-    let mut stage = Stage::set_up(start::tmpdir_bases(request).as_deref(), start::owner_of_child(request))?;
+    let mut stage = Stage::set_up(
+        start::tmpdir_bases(request).as_deref(),
+        start::owner_of_child(request),
+        start::last_words(request),
+    )?;
     let group = stage.group().ok().cloned();
     let members = stage.members()?;
     if group.is_none() {
@@ -172,6 +176,9 @@ fn live(
     let spec = start::launch_spec(request, &environment, group.as_ref(), hold.confinement());
     let launch = Launch::spawn(&spec);
     let mut recorder = start::arm(request, &stage, targets, notices)?;
+    if recorder.as_ref().is_some_and(Recorder::is_tracing) {
+        stage.announce_trace();
+    }
     let started_at = (SystemTime::now(), Instant::now());
     let started = start::outcome_of(
         launch.and_then(|mut launch| {

@@ -208,6 +208,11 @@ impl Recorder {
         Ok(Self { observer, group, recording: None, sinks })
     }
 
+    /// Whether a trace is being written.
+    pub fn is_tracing(&self) -> bool {
+        self.sinks.trace.is_some()
+    }
+
     /// Tells the process that is about to become the command.
     pub fn expect_start_of(
         &mut self,
@@ -304,6 +309,7 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
         told.unauthorised = assemble::unauthorised(&evidence);
         told.denied = assemble::denied_by_policy(&evidence);
         told.sentences = ended.hold.sentences(&evidence);
+        told.sentences.extend(launch);
         told.sentences.extend(assemble::departures(&evidence));
         writing::write(&evidence, ended, targets, &mut told);
     }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::artifact::Owner;
 use super::inherited::Inherited;
 
 /// No frame is longer: the kernel's own bound on arguments and environment is 6 MiB by default, and at most a
@@ -66,6 +67,19 @@ pub struct WatchSpec {
     pub group: Option<PathBuf>,
     /// The child's private directory.
     pub tmpdir: Option<PathBuf>,
+    /// Where it says what became of us.
+    pub last_words: LastWords,
+}
+
+/// Files that tell of a run whose observer was killed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastWords {
+    /// The status file.
+    pub status: Option<PathBuf>,
+    /// The trace.
+    pub trace: Option<PathBuf>,
+    /// Who owns them.
+    pub owner: Owner,
 }
 
 /// What a launch was doing when it failed.
@@ -153,6 +167,9 @@ struct LaunchHeader {
 struct WatchHeader {
     group: Option<u32>,
     tmpdir: Option<u32>,
+    status: Option<u32>,
+    trace: Option<u32>,
+    owner: Option<(u32, u32)>,
 }
 
 impl LaunchSpec {
@@ -200,8 +217,14 @@ impl WatchSpec {
         let header = WatchHeader {
             group: path_length(self.group.as_ref()),
             tmpdir: path_length(self.tmpdir.as_ref()),
+            status: path_length(self.last_words.status.as_ref()),
+            trace: path_length(self.last_words.trace.as_ref()),
+            owner: match self.last_words.owner {
+                Owner::Ourselves => None,
+                Owner::Invoking { uid, gid } => Some((uid, gid)),
+            },
         };
-        let paths = [&self.group, &self.tmpdir];
+        let paths = [&self.group, &self.tmpdir, &self.last_words.status, &self.last_words.trace];
         let body: Vec<u8> =
             paths.into_iter().flatten().flat_map(|path| path.as_os_str().as_bytes()).copied().collect();
         send_frame(to, &header, &body)
@@ -210,7 +233,14 @@ impl WatchSpec {
     /// Receives it.
     pub fn receive(from: &mut dyn Read) -> io::Result<Self> {
         let header: WatchHeader = receive_header(from)?;
-        Ok(Self { group: take_path(from, header.group)?, tmpdir: take_path(from, header.tmpdir)? })
+        let group = take_path(from, header.group)?;
+        let tmpdir = take_path(from, header.tmpdir)?;
+        let last_words = LastWords {
+            status: take_path(from, header.status)?,
+            trace: take_path(from, header.trace)?,
+            owner: header.owner.map_or(Owner::Ourselves, |(uid, gid)| Owner::Invoking { uid, gid }),
+        };
+        Ok(Self { group, tmpdir, last_words })
     }
 }
 
@@ -306,7 +336,9 @@ mod tests {
             assert!(LaunchSpec::receive(&mut &frame[..end]).is_err(), "cut at {end}");
         }
 
-        let watch = WatchSpec { group: None, tmpdir: Some("/tmp/\u{e9}".into()) };
+        let last_words =
+            LastWords { status: None, trace: Some("t\n".into()), owner: Owner::Invoking { uid: 7, gid: 8 } };
+        let watch = WatchSpec { group: None, tmpdir: Some("/tmp/\u{e9}".into()), last_words };
         let mut frame = Vec::new();
         watch.send(&mut frame).unwrap();
         assert_eq!(WatchSpec::receive(&mut frame.as_slice()).unwrap(), watch);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::cgroup::{Group, GroupError};
 use super::members::{Descent, Members};
 use super::outcome::NotStarted;
-use super::spec::WatchSpec;
+use super::spec::{LastWords, WatchSpec};
 use super::tmpdir;
 use super::watchdog::Watchdog;
 
@@ -25,7 +25,11 @@ pub struct Stage {
 
 impl Stage {
     /// Makes all of it. Without a group the run goes on, with less: see [`group`](Self::group).
-    pub fn set_up(tmpdir_bases: Option<&[PathBuf]>, owner: Option<(u32, u32)>) -> Result<Self, NotStarted> {
+    pub fn set_up(
+        tmpdir_bases: Option<&[PathBuf]>,
+        owner: Option<(u32, u32)>,
+        last_words: LastWords,
+    ) -> Result<Self, NotStarted> {
         let mut stage = Self { group: Group::create(), tmpdir: None, watchdog: None, was_watched: true };
         // The watchdog learns the name first and the directory is made second, so that none is ever left behind.
         if let Some(bases) = tmpdir_bases {
@@ -36,6 +40,7 @@ impl Stage {
         let spec = WatchSpec {
             group: stage.group.as_ref().ok().map(|group| group.directory().to_owned()),
             tmpdir: stage.tmpdir.clone(),
+            last_words,
         };
         let watchdog = Watchdog::spawn(&spec);
         stage.watchdog = Some(watchdog.map_err(|e| NotStarted::Failed(format!("start the watchdog: {e}")))?);
@@ -73,6 +78,13 @@ impl Stage {
         match self.watchdog.as_mut().map_or(Ok(()), Watchdog::wait_ready) {
             Ok(()) => Ok(()),
             Err(error) => Err(NotStarted::Failed(format!("start the watchdog: {error}"))),
+        }
+    }
+
+    /// Tells the watchdog that the trace is in its place.
+    pub fn announce_trace(&mut self) {
+        if let Some(watchdog) = &mut self.watchdog {
+            watchdog.announce_trace();
         }
     }
 

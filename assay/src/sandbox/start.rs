@@ -13,7 +13,7 @@ use super::outcome::{ChildEnd, NotStarted};
 use super::recorder::{Arming, Recorder, Targets, Unobservable};
 use super::request::{Mode, RunAs, SandboxRequest, Workdir};
 use super::signals::{self, SignalQueue};
-use super::spec::{Ids, LaunchSettings, LaunchSpec, Stage, Unheld};
+use super::spec::{Ids, LastWords, LaunchSettings, LaunchSpec, Stage, Unheld};
 use super::stage;
 use super::{capabilities, outcome};
 use crate::evidence::{Component, Degradation};
@@ -44,6 +44,15 @@ pub fn owner_of_child(request: &SandboxRequest) -> Option<(u32, u32)> {
     match &request.user {
         RunAs::Ourselves => None,
         RunAs::User(user) => Some((user.uid, user.gid)),
+    }
+}
+
+/// Where the watchdog is to say what became of us.
+pub fn last_words(request: &SandboxRequest) -> LastWords {
+    LastWords {
+        status: request.artifacts.status.clone(),
+        trace: request.artifacts.trace.clone(),
+        owner: request.owner,
     }
 }
 

@@ -1,21 +1,28 @@
 //! The process that ends the run when the observer dies: no unobserved run goes on.
 //!
-//! It is outside the run's group, in a session of its own, holds nothing of the caller's open, and knows two
-//! paths. When the stream closes without a word it kills the group, removes it and the private directory.
+//! It is outside the run's group, in a session of its own, and holds nothing of the caller's open but the directories
+//! of two artifacts. When the stream closes without a word it kills the group, says so in the trace and in the status
+//! file, and removes the group and the private directory.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::{Child, ExitCode};
 use std::time::Duration;
 
+use super::artifact::{Owner, Target};
 use super::cgroup::Group;
+use super::outcome::{Decision, Verdict};
 use super::reexec::{self, Role};
-use super::spec::WatchSpec;
-use super::{descriptors, signals, tmpdir};
+use super::spec::{LastWords, WatchSpec};
+use super::{descriptors, signals, status, tmpdir};
+use crate::exit::Exit;
 
 /// Says "I am ready".
 const READY: u8 = b'r';
+/// Says "the trace is in its place".
+const TRACED: u8 = b't';
 /// Says "all is cleaned up, go".
 const DISMISSED: u8 = b'd';
 /// How long a process that was killed may take to be gone, for example in uninterruptible input or output.
@@ -48,6 +55,12 @@ impl Watchdog {
         if word[0] == READY { Ok(()) } else { Err(io::Error::from(io::ErrorKind::InvalidData)) }
     }
 
+    /// Tells it that the trace is this run's from now on.
+    pub fn announce_trace(&mut self) {
+        // It may have been killed; then there is nobody to tell.
+        drop(self.stream.write_all(&[TRACED]));
+    }
+
     /// Whether it still runs. One that does not was killed by somebody.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
@@ -75,21 +88,111 @@ fn watch(number: RawFd) -> io::Result<()> {
     let mut stream = UnixStream::from(descriptors::take(number)?);
     // We were just forked, so we lead no group and this succeeds.
     rustix::process::setsid()?;
-    std::env::set_current_dir("/")?;
     // A name for `ps`; without it the kernel shows `exe`.
     rustix::thread::set_name(c"assay-watchdog").ok();
     let spec = WatchSpec::receive(&mut stream)?;
+    // Before the command starts, so that it cannot put another directory in their place.
+    let places = Places::prepare(&spec.last_words);
+    std::env::set_current_dir("/")?;
     // Who is not there to read it has died already.
     drop(stream.write_all(&[READY]));
 
+    let mut is_traced = false;
     let mut word = [0u8; 1];
-    if stream.read_exact(&mut word).is_ok() && word[0] == DISMISSED {
-        return Ok(());
+    while stream.read_exact(&mut word).is_ok() {
+        match word[0] {
+            DISMISSED => return Ok(()),
+            TRACED => is_traced = true,
+            _ => {}
+        }
     }
+    let has_group = spec.group.is_some();
     if let Some(directory) = spec.group {
         let group = Group::adopt(directory);
         group.kill_and_wait(PATIENCE);
         drop(group.remove());
     }
+    places.say(is_traced, has_group);
     spec.tmpdir.map_or(Ok(()), |directory| tmpdir::remove(&directory))
+}
+
+/// The last line of a trace whose observer was killed: how many events there were, nobody knows.
+const TRACE_END: &[u8] = b"{\"end\":false,\"reason\":\"observer killed\"}\n";
+
+/// Where the last words go, with the directories held open.
+struct Places {
+    status: Option<Target>,
+    trace: Option<Target>,
+    owner: Owner,
+}
+
+impl Places {
+    /// A place that cannot be opened is one that the observer itself complains of.
+    fn prepare(words: &LastWords) -> Self {
+        let open = |path: &Option<PathBuf>| path.as_deref().and_then(|path| Target::prepare(path).ok());
+        Self { status: open(&words.status), trace: open(&words.trace), owner: words.owner }
+    }
+
+    fn say(&self, is_traced: bool, has_group: bool) {
+        // Nobody is left to tell that it could not be said.
+        if let Some(trace) = self.trace.as_ref().filter(|_| is_traced) {
+            drop(trace.end_stream(self.owner, TRACE_END));
+        }
+        if let Some(status) = &self.status {
+            let bytes = status::render(None, &killed(has_group), &[]);
+            drop(status.write(self.owner, |out| out.write_all(&bytes)));
+        }
+    }
+}
+
+/// What a run comes to whose observer was killed.
+fn killed(has_group: bool) -> Decision {
+    let became = if has_group {
+        "the watchdog ended the command"
+    } else {
+        "the command may go on: it had no control group to end it by"
+    };
+    Decision {
+        verdict: Verdict::Failed,
+        exit: Exit::Failed,
+        reasons: vec![
+            "the observer was killed before the run was over".into(),
+            became.into(),
+            "no artifact was written but the trace as far as it went".into(),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_say_what_became_of_the_run() {
+        let status = |has_group| String::from_utf8(status::render(None, &killed(has_group), &[])).unwrap();
+        assert_eq!(
+            status(true),
+            concat!(
+                r#"{"artifacts":{},"child":null,"exit_code":125,"reasons":["#,
+                r#""the observer was killed before the run was over","#,
+                r#""the watchdog ended the command","#,
+                r#""no artifact was written but the trace as far as it went"],"verdict":"failed"}"#,
+                "\n"
+            )
+        );
+        assert!(status(false).contains("the command may go on"));
+    }
+
+    #[test]
+    fn a_trace_of_another_run_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let trace = directory.path().join("t");
+        std::fs::write(&trace, "{}\n").unwrap();
+        let words = LastWords { status: None, trace: Some(trace.clone()), owner: Owner::Ourselves };
+        let places = Places::prepare(&words);
+        places.say(false, true);
+        assert_eq!(std::fs::read(&trace).unwrap(), b"{}\n");
+        places.say(true, true);
+        assert_eq!(std::fs::read(&trace).unwrap(), [b"{}\n", TRACE_END].concat());
+    }
 }
