@@ -90,24 +90,36 @@ fn top_state(mount: u64) -> u8 {
     }
 }
 
-/// Adds what the kernel knows of a file.
+/// Adds what the kernel knows of an open file.
 #[inline(always)]
 pub fn put_facts(scratch: &mut Scratch, file: u64) {
-    let inode: u64 = read(file + off!(file_inode));
-    let sb: u64 = read(inode + off!(inode_sb));
     let dentry: u64 = read(file + off!(file_path) + off!(path_dentry));
+    let inode: u64 = read(file + off!(file_inode));
+    let facts = facts_of(dentry, inode, read(file + off!(file_mode)), read(file + off!(file_flags)));
+    scratch.put_value(SectionTag::FileFacts, facts);
+}
+
+/// Adds what the kernel knows of a file that a name led to.
+#[inline(always)]
+pub fn put_name_facts(scratch: &mut Scratch, dentry: u64) {
+    let facts = facts_of(dentry, read(dentry + off!(dentry_inode)), 0, 0);
+    scratch.put_value(SectionTag::FileFacts, facts);
+}
+
+#[inline(always)]
+fn facts_of(dentry: u64, inode: u64, f_mode: u32, f_flags: u32) -> FileFacts {
+    let sb: u64 = read(inode + off!(inode_sb));
     // `d_hash.pprev` is null for a name that is not in its directory any more; so it is for a root, which has no name.
     let pprev: u64 = read(dentry + off!(dentry_hash) + 8);
     let parent: u64 = read(dentry + off!(dentry_parent));
-    let facts = FileFacts {
+    FileFacts {
         mode: u32::from(read::<u16>(inode + off!(inode_mode))),
-        f_mode: read(file + off!(file_mode)),
-        f_flags: read(file + off!(file_flags)),
+        f_mode,
+        f_flags,
         nlink: read(inode + off!(inode_nlink)),
         dev: read(sb + off!(sb_dev)),
         is_unlinked: u32::from(pprev == 0 && parent != dentry),
         magic: read(sb + off!(sb_magic)),
         ino: read(inode + off!(inode_ino)),
-    };
-    scratch.put_value(SectionTag::FileFacts, facts);
+    }
 }

@@ -4,7 +4,7 @@
 //! The call has just walked the same way, so the names are cached. What is not (another thread moved it, a link
 //! whose text lies in the page cache) ends the walk with a state that says so, and the rest of the string beside it.
 
-use assay_common::kind::{SectionTag, walk_state};
+use assay_common::kind::{RecordKind, SectionTag, walk_state};
 use assay_common::limits::{
     NAME_LEN, STRING_LEN, WALK_CHILDREN, WALK_LEN, WALK_LINKS, WALK_MOUNTS, WALK_START, WALK_STEPS,
 };
@@ -13,7 +13,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
-use crate::chain::put_chain;
+use crate::chain::{put_chain, put_name_facts};
 use crate::emit::scratch;
 use crate::kernel::{Context, at_most, each, off, read};
 use crate::maps::{Scratch, TAILS, mode};
@@ -99,6 +99,8 @@ fn run_job(scratch: &mut Scratch, index: u32) {
         let at = pos as usize & (WALK_LEN - 1);
         let from = scratch.walk[index as usize & 1].as_ptr() as u64 + at as u64;
         scratch.put_kernel_string(rest, from);
+    } else if index == 0 && scratch.header().kind == RecordKind::Call as u16 {
+        put_name_facts(scratch, dentry);
     }
 }
 

@@ -230,6 +230,7 @@ fn open(call: &Call) -> Act {
     const O_CREAT: u64 = 0o100;
     const O_TRUNC: u64 = 0o1000;
     const O_APPEND: u64 = 0o2000;
+    const O_DIRECTORY: u64 = 0o200_000;
     const O_PATH: u64 = 0o10_000_000;
     let name = assay_common::calls::row_of(call.nr, call.is_compat).map_or("", |row| row.name);
     let flags = match name {
@@ -246,6 +247,7 @@ fn open(call: &Call) -> Act {
             // 3 is for ioctl only, and wants both permissions.
             _ => access.extend([Access::Read, Access::Write]),
         }
+        // A file that is there was not to be made, whoever refused.
         let has_made = call
             .file
             .as_ref()
@@ -264,7 +266,11 @@ fn open(call: &Call) -> Act {
         path: path_of(&call.a, call.file.as_ref()),
         requested: requested(&call.a),
         access,
-        kind: call.file.as_ref().map_or(FileKind::Unknown, kind_of),
+        kind: match call.file.as_ref().map(kind_of) {
+            Some(kind) if kind != FileKind::Unknown => kind,
+            _ if flags & O_DIRECTORY != 0 => FileKind::Directory,
+            _ => FileKind::Unknown,
+        },
         is_path_only,
     })
 }
