@@ -226,3 +226,31 @@ fn run_builtin(scene: &Scene, script: &str) -> (i32, Value, String) {
         fs::read(&status).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     (output.status.code().unwrap_or(-1), told, text(&output.stdout) + &text(&output.stderr))
 }
+
+#[test]
+fn a_command_that_the_policy_forbids_is_126_and_the_search_goes_on_past_it() {
+    if !are_met("held::a_command_that_the_policy_forbids_is_126_and_the_search_goes_on_past_it", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    for (name, word) in [("denied/tool", "denied"), ("w/allowed/tool", "allowed")] {
+        scene.file(name, &format!("#!/bin/sh\necho {word}\n"));
+        fs::set_permissions(scene.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    scene.file(
+        "policy.yaml",
+        "api_version: assay/v1\nfs: {allow: [{path: '${WORKDIR}', access: [read, execute]}]}\n",
+    );
+    let policy = scene.path("policy.yaml");
+    let start = |program: &str| {
+        let options = ["--enforce", "--policy", policy.to_str().unwrap()];
+        let mut command = sandbox(&options, &[program]);
+        let path =
+            format!("{}:{}:/usr/bin", scene.path("denied").display(), scene.path("w/allowed").display());
+        let output = command.current_dir(scene.path("w")).env("PATH", path).output().unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    assert_eq!(start("tool"), (Some(0), "allowed\n".into()));
+    assert_eq!(start(scene.path("denied/tool").to_str().unwrap()), (Some(126), String::new()));
+    assert_eq!(start("no-such-tool"), (Some(127), String::new()));
+}

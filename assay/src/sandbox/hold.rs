@@ -119,11 +119,17 @@ impl Hold {
     ) -> Result<(), NotStarted> {
         let Some(program) = request.command.first() else { return Ok(()) };
         let path = environment.value(b"PATH").map(|path| path.as_bytes().to_vec());
-        let Some(file) = find_program(program.as_bytes(), path.as_deref(), places) else { return Ok(()) };
-        match judge(&self.policy, Request::Exec(&file)) {
-            Verdict::Allowed { .. } => Ok(()),
-            Verdict::Denied(denial) => Err(NotStarted::Forbidden(sentence(&denial))),
+        let mut first = None;
+        // As with any other refusal, the search along PATH goes on after one.
+        for file in find_programs(program.as_bytes(), path.as_deref(), places) {
+            match judge(&self.policy, Request::Exec(&file)) {
+                Verdict::Allowed { .. } => return Ok(()),
+                Verdict::Denied(denial) => {
+                    first.get_or_insert(denial);
+                }
+            }
         }
+        first.map_or(Ok(()), |denial| Err(NotStarted::Forbidden(sentence(&denial))))
     }
 
     /// What the launcher does to itself; `None` in a dry run.
@@ -331,14 +337,15 @@ fn read(request: &SandboxRequest, places: &Places, notices: &dyn Notices) -> Res
     }
 }
 
-/// The file that the launcher will start, links followed; `None` when it will find none.
-fn find_program(program: &[u8], path: Option<&[u8]>, places: &Places) -> Option<Vec<u8>> {
+/// The files that the launcher will try, links followed.
+fn find_programs(program: &[u8], path: Option<&[u8]>, places: &Places) -> Vec<Vec<u8>> {
     let workdir = places.workdir.as_deref().unwrap_or_else(|| Path::new("/"));
     super::exec::candidates(program, path)
         .into_iter()
         .map(|candidate| workdir.join(std::ffi::OsStr::from_bytes(candidate.to_bytes())))
-        .find(|file| is_program(file))
-        .and_then(|file: PathBuf| HostFiles.real(file.as_os_str().as_bytes()))
+        .filter(|file| is_program(file))
+        .filter_map(|file: PathBuf| HostFiles.real(file.as_os_str().as_bytes()))
+        .collect()
 }
 
 fn is_program(file: &Path) -> bool {
