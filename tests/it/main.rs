@@ -8,5 +8,6 @@ mod independent;
 mod mutations;
 mod oracle;
 mod policy;
+mod replay;
 mod sample;
 mod schema;

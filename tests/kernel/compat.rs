@@ -168,3 +168,58 @@ fn calls_on_sockets_are_told_like_others() {
     let script: Vec<(Step, &str)> = script.iter().map(|(step, line)| (step.clone(), line.as_str())).collect();
     stage.check(&script);
 }
+
+#[test]
+fn what_is_rare_is_told_like_others() {
+    let Some(stage) = stage("what_is_rare_is_told_like_others") else { return };
+    let stage = stage.option(&["--keep-caps", "SYS_ADMIN,SYS_CHROOT,DAC_READ_SEARCH"]);
+    stage.link("real/l", "f");
+    let here = Arg::from(AT_FDCWD);
+    let argv = Arg::At(vec![Part::To(vec![Part::Bytes(b"tiny\0".to_vec())]), Part::Word(0)]);
+    let value = || {
+        Arg::At(vec![
+            Part::To(vec![Part::Bytes(b"v".to_vec())]),
+            Part::Word(0),
+            Part::Bytes(vec![1, 0, 0, 0, 0, 0, 0, 0]),
+        ])
+    };
+    let private = i64::try_from(libc::MS_REC | libc::MS_PRIVATE).expect("small");
+    stage.check(&[
+        (compat(5, ["link".into(), O_RDONLY.into(), 0.into()]).keep(1), "open $/real < link [read]"),
+        (compat(133, [Arg::Kept(1)]), "chdir $/real"),
+        (compat(12, ["..".into()]), "chdir $ < .."),
+        (
+            compat(227, ["link/f".into(), "user.x".into(), "v".into(), 1.into(), 0.into()]),
+            "setxattr $/real/f < link/f",
+        ),
+        (compat(236, ["link/f".into(), "user.x".into()]), "removexattr $/real/f < link/f"),
+        (
+            compat(463, [here.clone(), "link/l".into(), 0.into(), "user.y".into(), value(), 16.into()]),
+            "setxattr $/real/f < link/l",
+        ),
+        (
+            compat(466, [here.clone(), "link/l".into(), 0.into(), "user.y".into()]),
+            "removexattr $/real/f < link/l",
+        ),
+        (
+            act(Act::Fork(vec![compat(358, [here, "link/tiny".into(), argv, 0.into(), 0.into()])])),
+            "exec $/real/tiny < link/tiny = ok",
+        ),
+        (act(Act::Put(0, 128u32.to_le_bytes().to_vec())), ""),
+        (compat(341, [AT_FDCWD.into(), "link/f".into(), Arg::Desk(0), Arg::Desk(512), 0.into()]), ""),
+        (compat(342, [Arg::Kept(1), Arg::Desk(0), O_RDWR.into()]), "open $/real/f [read write]"),
+        (compat(310, [libc::CLONE_NEWNS.into()]), ""),
+        (compat(21, ["none".into(), "/".into(), 0.into(), private.into(), 0.into()]), "mount /"),
+        (
+            compat(21, ["none".into(), "link/d".into(), "tmpfs".into(), 0.into(), 0.into()]),
+            "mount $/real/d < link/d",
+        ),
+        (compat(52, ["link/d".into(), 0.into()]), "umount $/real/d < link/d"),
+        (
+            compat(21, ["none".into(), "link/d".into(), "tmpfs".into(), 0.into(), 0.into()]),
+            "mount $/real/d < link/d",
+        ),
+        (compat(22, ["link/d".into()]), "umount $/real/d < link/d"),
+        (compat(61, ["link".into()]), "chroot $/real < link"),
+    ]);
+}

@@ -192,6 +192,9 @@ fn looking_along_path_is_not_running() {
 /// The first program and what its loader opens are told: nothing is missed at the start.
 #[test]
 fn nothing_is_missed_at_the_start() {
+    if !are_met("exec::nothing_is_missed_at_the_start", &[Need::Program("ldd")]) {
+        return;
+    }
     let Some(stage) = stage("nothing_is_missed_at_the_start") else { return };
     for _ in 0..10 {
         let played = stage.run(&["/bin/true"]);

@@ -202,3 +202,36 @@ fn paths_lead_through_bind_mounts_of_a_namespace_of_its_own() {
         (open("seen/d/inside"), "open $/seen/d/inside #lexical < seen/d/inside [read] = ENOENT"),
     ]);
 }
+
+#[test]
+fn a_mount_that_is_moved_and_a_root_that_is_changed_are_told() {
+    let Some(stage) = stage("a_mount_that_is_moved_and_a_root_that_is_changed_are_told") else { return };
+    let stage = stage.option(&["--keep-caps", "SYS_ADMIN,SYS_CHROOT"]);
+    stage.dir("a").dir("b").dir("new/old").link("to-b", "b");
+    let (new, private) = (stage.at("new"), (libc::MS_REC | libc::MS_PRIVATE) as i64);
+    let mount = |what: &str, place: &str, kind: &str, flags: i64| {
+        call(libc::SYS_mount, [what.into(), place.into(), kind.into(), flags.into(), 0.into()])
+    };
+    stage.check(&[
+        (call(libc::SYS_unshare, [libc::CLONE_NEWNS.into()]), ""),
+        (mount("none", "/", "none", private), "mount / = ok"),
+        (mount("none", "a", "tmpfs", 0), "mount $/a < a = ok"),
+        (create("a/f"), "open $/a/f < a/f [write create] = ok"),
+        (
+            call(429, [AT_FDCWD.into(), "a".into(), AT_FDCWD.into(), "to-b".into(), 0.into()]),
+            "mount $/to-b #lexical < to-b = EINVAL",
+        ),
+        // MOVE_MOUNT_T_SYMLINKS
+        (
+            call(429, [AT_FDCWD.into(), "a".into(), AT_FDCWD.into(), "to-b".into(), 0x10.into()]),
+            "mount $/b < to-b = ok",
+        ),
+        (open("b/f"), "open $/b/f < b/f [read] = ok"),
+        (mount(&new, &new, "none", libc::MS_BIND as i64), "mount $/new = ok"),
+        (
+            call(libc::SYS_pivot_root, [(&new).into(), (&format!("{new}/old")).into()]),
+            "pivot_root $/new #lexical = ok",
+        ),
+        (open("/old/etc/passwd"), "open /old/etc/passwd [read] = ok"),
+    ]);
+}

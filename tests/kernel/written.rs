@@ -6,6 +6,7 @@ use std::process::Stdio;
 use libc::{AT_FDCWD, O_RDONLY};
 
 use crate::actor::{Act, Arg, Part, Step, act, call};
+use crate::needs::{Need, are_met};
 use crate::stage::Stage;
 
 /// What is inherited: one file a means, numbers 20 and on, and one that is not touched.
@@ -27,6 +28,9 @@ const MEANS: [&str; 14] = [
 ];
 
 fn stage(test: &str) -> Option<Stage> {
+    if !are_met(&format!("written::{test}"), &[Need::Program("bash")]) {
+        return None;
+    }
     let stage = Stage::new(&format!("written::{test}"))?;
     stage.file("source", "source");
     for name in MEANS {

@@ -1,0 +1,92 @@
+//! Records that were kept tell the same again: the whole of the observer behind the ring runs from a file.
+//!
+//! `tests/fixtures/streams/NAME.records` came off the ring of a real run, `NAME.trace` is what that run told. The kernel
+//! test `replay` makes them; see `docs/contributing.md`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assay::observe::pipeline::Pipeline;
+use assay::observe::stream::{RecordReader, StreamError};
+use assay::observe::trace::TraceWriter;
+
+fn streams() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/streams")
+}
+
+/// The trace that these records make.
+fn replay(records: &[u8], command: &[Vec<u8>]) -> Result<String, StreamError> {
+    let mut reader = RecordReader::new(records)?;
+    let mut pipeline = Pipeline::new(reader.subject());
+    let mut writer = TraceWriter::new(command);
+    let mut text = String::new();
+    while let Some(record) = reader.next_record()? {
+        pipeline.push(record, |observation| writer.line(&observation, &mut text));
+    }
+    let totals = pipeline.finish(|observation| writer.line(&observation, &mut text));
+    text.push_str(&writer.end(totals.ledger.total_lost()));
+    assert_eq!(
+        totals.records,
+        totals.observations + totals.filtered.values().sum::<u64>() + totals.ledger.total_lost(),
+        "what comes in must come out or be counted"
+    );
+    Ok(text)
+}
+
+fn fixture(name: &str) -> (Vec<u8>, String) {
+    let path = |ending: &str| streams().join(format!("{name}.{ending}"));
+    let records = fs::read(path("records")).expect("records that were kept");
+    (records, fs::read_to_string(path("trace")).expect("the trace of the same run"))
+}
+
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(streams())
+        .expect("the fixtures")
+        .map(|entry| entry.expect("a fixture").file_name().to_string_lossy().into_owned())
+        .filter_map(|name| name.strip_suffix(".records").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn kept_records_tell_what_the_run_told() {
+    assert!(!names().is_empty(), "no fixtures");
+    for name in names() {
+        let (records, told) = fixture(&name);
+        let again = replay(&records, &[]).expect("a stream of this version");
+        for (line, told) in again.lines().zip(told.lines()) {
+            assert_eq!(line, told, "{name}");
+        }
+        assert_eq!(again.lines().count(), told.lines().count(), "{name}");
+    }
+}
+
+/// Wherever a stream is cut, what was whole is told and the rest is an error, never a guess.
+#[test]
+fn a_stream_that_is_cut_tells_its_beginning_or_says_so() {
+    let (records, told) = fixture("shell");
+    let whole = told.lines().count() - 1;
+    for cut in (0..records.len()).step_by(1_499) {
+        match replay(&records[..cut], &[]) {
+            Ok(text) => assert!(text.lines().count() - 1 <= whole),
+            Err(StreamError::Magic | StreamError::Io(_)) => {}
+            Err(other) => panic!("cut at {cut}: {other}"),
+        }
+    }
+}
+
+/// Any byte of any record may be wrong: the sums hold, and nothing panics.
+#[test]
+fn a_damaged_record_is_counted_or_told_differently() {
+    let (records, _) = fixture("shell");
+    let mut damaged = records.clone();
+    for at in (20..records.len()).step_by(997) {
+        damaged[at] ^= 0x55;
+        match replay(&damaged, &[]) {
+            Ok(_) | Err(StreamError::Size { .. } | StreamError::Io(_)) => {}
+            Err(other) => panic!("damaged at {at}: {other}"),
+        }
+        damaged[at] = records[at];
+    }
+}
