@@ -22,11 +22,13 @@ impl Digest {
 
     /// The 64 hex digits, without the prefix.
     pub fn hex(&self) -> String {
-        use fmt::Write as _;
-        self.0.iter().fold(String::with_capacity(64), |mut out, byte| {
-            write!(out, "{byte:02x}").expect("writing to a String cannot fail");
-            out
-        })
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut out = String::with_capacity(64);
+        for byte in self.0 {
+            out.push(DIGITS[usize::from(byte >> 4)] as char);
+            out.push(DIGITS[usize::from(byte & 15)] as char);
+        }
+        out
     }
 }
 

@@ -226,7 +226,13 @@ impl<const N: usize> From<[(&str, Value); N]> for Object {
 /// RFC 8785, 3.2.3: keys are ordered by their UTF-16 code units. That differs from the order of UTF-8 bytes only
 /// where a surrogate pair meets U+E000 to U+FFFF.
 fn key_order(a: &str, b: &str) -> Ordering {
-    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
+    // Up to the first byte that differs they are the same text; there, ASCII in either settles it.
+    let (x, y) = (a.as_bytes(), b.as_bytes());
+    match x.iter().zip(y).position(|(x, y)| x != y) {
+        None => x.len().cmp(&y.len()),
+        Some(at) if x[at].is_ascii() || y[at].is_ascii() => x[at].cmp(&y[at]),
+        Some(_) => a.encode_utf16().cmp(b.encode_utf16()),
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +246,29 @@ mod tests {
         assert_eq!(Value::count(u64::MAX), Value::String("18446744073709551615".into()));
         assert_eq!(Value::count(u64::MAX).as_count(), Some(u64::MAX));
         assert_eq!(Value::from("7").as_count(), None, "a small count is never a string");
+    }
+
+    #[test]
+    fn keys_are_compared_as_utf_16() {
+        let keys = [
+            "",
+            "a",
+            "ab",
+            "b",
+            "\u{7f}",
+            "\u{80}",
+            "\u{d7ff}",
+            "\u{e000}",
+            "\u{ffff}",
+            "\u{10000}",
+            "a\u{fb33}",
+            "a\u{1f600}",
+        ];
+        for a in keys {
+            for b in keys {
+                assert_eq!(key_order(a, b), a.encode_utf16().cmp(b.encode_utf16()), "{a:?} {b:?}");
+            }
+        }
     }
 
     #[test]

@@ -240,14 +240,19 @@ pub fn changes(first: &Outline, second: &Outline, removed: Vec<Change>, added: V
     changes
 }
 
+/// How many halves are looked at for one other half. A run has no more operations on one name; a bundle that somebody
+/// made to keep a reader busy may have a million.
+const MOST_CANDIDATES: usize = 16;
+
 /// Finds in what was removed and what was added the two halves of one change.
 fn pair(mut removed: Vec<Change>, added: Vec<Change>) -> Vec<Change> {
     let mut changes = Vec::new();
-    let mut places: BTreeMap<(Kind, String, Aspect), Vec<usize>> = BTreeMap::new();
-    for (at, change) in removed.iter().enumerate() {
+    let mut places: BTreeMap<(Kind, Aspect, Digest), Vec<usize>> = BTreeMap::new();
+    // From the last to the first, so that the first is taken first.
+    for (at, change) in removed.iter().enumerate().rev() {
         for aspect in [Aspect::Digest, Aspect::Result, Aspect::Operation] {
             if let Some(key) = key(change, change.before.as_ref(), aspect) {
-                places.entry((change.kind, key, aspect)).or_default().push(at);
+                places.entry((change.kind, aspect, key)).or_default().push(at);
             }
         }
     }
@@ -255,9 +260,12 @@ fn pair(mut removed: Vec<Change>, added: Vec<Change>) -> Vec<Change> {
     for mut change in added {
         let half = [Aspect::Digest, Aspect::Result, Aspect::Operation].into_iter().find_map(|aspect| {
             let key = key(&change, change.after.as_ref(), aspect)?;
-            let candidates = places.get(&(change.kind, key, aspect))?;
-            let at =
-                *candidates.iter().find(|at| !is_taken[**at] && becomes(&removed[**at], &change, aspect))?;
+            let candidates = places.get_mut(&(change.kind, aspect, key))?;
+            while candidates.last().is_some_and(|at| is_taken[*at]) {
+                candidates.pop();
+            }
+            let fits = |at: &&usize| !is_taken[**at] && becomes(&removed[**at], &change, aspect);
+            let at = *candidates.iter().rev().take(MOST_CANDIDATES).find(fits)?;
             Some((at, aspect))
         });
         if let Some((at, aspect)) = half {
@@ -274,8 +282,8 @@ fn pair(mut removed: Vec<Change>, added: Vec<Change>) -> Vec<Change> {
     changes
 }
 
-/// What two halves must have in common, as text; `None` when the aspect does not apply.
-fn key(change: &Change, data: Option<&Value>, aspect: Aspect) -> Option<String> {
+/// What two halves must have in common; `None` when the aspect does not apply.
+fn key(change: &Change, data: Option<&Value>, aspect: Aspect) -> Option<Digest> {
     let mut data = data?.as_object()?.clone();
     match (aspect, change.kind) {
         (Aspect::Digest, Kind::Exec) => drop(data.remove("sha256")),
@@ -286,7 +294,7 @@ fn key(change: &Change, data: Option<&Value>, aspect: Aspect) -> Option<String> 
         (Aspect::Operation, Kind::Fs) => drop(data.remove("op")?),
         _ => return None,
     }
-    Some(crate::canon::write::to_string(&data.into()))
+    Some(Digest::of(crate::canon::write::to_string(&data.into()).as_bytes()))
 }
 
 /// Only a read that became a change is one change of operation; any other two are two.

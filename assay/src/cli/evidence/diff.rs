@@ -41,13 +41,13 @@ pub fn run(args: &Args, out: &Output) -> Exit {
         out.error("only one of two bundles can come from stdin");
         return Exit::Refused;
     }
-    let open = |path| -> Result<(Input, Verified, Outline), InputError> {
-        let mut input = Input::open_again(path)?;
-        let (verified, outline) = outline(&mut input)?;
-        Ok((input, verified, outline))
-    };
-    let compared = open(&args.first).and_then(|mut first| {
-        let mut second = open(&args.second)?;
+    let compared = Input::open_again(&args.first).and_then(|mut first| {
+        let mut second = Input::open_again(&args.second)?;
+        let (first_read, second_read) = outline_both(&mut first, &mut second);
+        let ((first_verified, first_outline), (second_verified, second_outline)) =
+            (first_read?, second_read?);
+        let mut first = (first, first_verified, first_outline);
+        let mut second = (second, second_verified, second_outline);
         let changes = compare(&mut first, &mut second)?;
         Ok((changes, first.1.manifest, second.1.manifest))
     });
@@ -77,8 +77,19 @@ pub fn run(args: &Args, out: &Output) -> Exit {
     if changes.is_empty() { Exit::Success } else { Exit::Found }
 }
 
+type Read = Result<(Verified, Outline), InputError>;
+
+/// Reads both bundles at the same time.
+fn outline_both(first: &mut Input, second: &mut Input) -> (Read, Read) {
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| outline(first));
+        let second = outline(second);
+        (first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), second)
+    })
+}
+
 /// Reads a bundle once.
-pub fn outline(input: &mut Input) -> Result<(Verified, Outline), InputError> {
+fn outline(input: &mut Input) -> Read {
     let mut outline = Outline::default();
     let verified = input.verify(|_, event| outline.add(event))?;
     outline.finish();
@@ -86,7 +97,7 @@ pub fn outline(input: &mut Input) -> Result<(Verified, Outline), InputError> {
 }
 
 /// Reads both bundles once more, unless their run roots say that they hold the same.
-pub fn compare(
+fn compare(
     (first, first_verified, first_outline): &mut (Input, Verified, Outline),
     (second, second_verified, second_outline): &mut (Input, Verified, Outline),
 ) -> Result<Vec<Change>, InputError> {

@@ -21,7 +21,7 @@ enum Source {
     /// Came through a pipe, and was kept because it has to be read again.
     Memory(Cursor<Vec<u8>>),
     /// Comes through a pipe, and is read once.
-    Stream(Box<dyn Read>),
+    Stream(Box<dyn Read + Send>),
 }
 
 /// A bundle that could not be opened, or is not good.
@@ -70,7 +70,7 @@ impl Input {
 
     fn open(
         path: &Path,
-        otherwise: impl FnOnce(Box<dyn Read>) -> io::Result<Source>,
+        otherwise: impl FnOnce(Box<dyn Read + Send>) -> io::Result<Source>,
     ) -> Result<Self, InputError> {
         if path == Path::new("-") {
             let source = otherwise(Box::new(io::stdin()))

@@ -118,3 +118,26 @@ fn the_other_way_round_is_the_other_way_round() {
     let b = evidence(effects, Vec::new());
     assert_eq!(diff(&b, &a), one("removed", "exec", "exec", "/usr/bin/curl", None));
 }
+
+#[test]
+fn a_bundle_made_to_keep_a_reader_busy_does_not() {
+    // The same event thousands of times, which only another program writes.
+    let many = |op: &'static str, count: usize| -> Vec<Change> {
+        let data = Object::from([("op", op.into()), ("path", "/x".into()), ("result", "ok".into())]);
+        let change = |_| Change {
+            kind: Kind::Fs,
+            op: op.to_owned(),
+            subject: "/x".to_owned(),
+            before: (op == "read").then(|| data.clone().into()),
+            after: (op != "read").then(|| data.clone().into()),
+            aspect: None,
+        };
+        (0..count).map(change).collect()
+    };
+    let start = std::time::Instant::now();
+    let changes = pair(many("read", 20_000), many("write", 20_000));
+    assert_eq!(changes.len(), 20_000);
+    assert!(changes.iter().all(|change| change.aspect == Some(Aspect::Operation)));
+    // Trying each with each would take minutes.
+    assert!(start.elapsed().as_secs() < 30);
+}
