@@ -303,11 +303,26 @@ const CAN_BEGIN: [bool; 256] = {
 };
 
 fn key_shapes(text: &[u8], found: &mut Vec<Secret>) {
+    // Where the run of characters ends in which a shape was looked for in vain: what begins later in the same run is
+    // only shorter. Without this, a long text of beginnings takes the square of its length.
+    let mut in_vain = [0; KEY_SHAPES.len()];
     let mut at = 0;
     while at < text.len() {
         let is_start = CAN_BEGIN[usize::from(text[at])] && (at == 0 || !text[at - 1].is_ascii_alphanumeric());
-        let hit =
-            is_start.then(|| KEY_SHAPES.iter().find_map(|shape| shape_len(shape, &text[at..]))).flatten();
+        let mut hit = None;
+        if is_start {
+            for (shape, in_vain) in KEY_SHAPES.iter().zip(&mut in_vain) {
+                if at < *in_vain || !text[at..].starts_with(shape.prefix) {
+                    continue;
+                }
+                let len = shape.prefix.len() + run_len(shape, &text[at + shape.prefix.len()..]);
+                if is_key(shape, &text[at + shape.prefix.len()..at + len]) {
+                    hit = Some(len);
+                    break;
+                }
+                *in_vain = at + len;
+            }
+        }
         if let Some(len) = hit {
             add(found, at..at + len, "key-shape");
             at += len;
@@ -317,15 +332,15 @@ fn key_shapes(text: &[u8], found: &mut Vec<Secret>) {
     }
 }
 
-fn shape_len(shape: &KeyShape, text: &[u8]) -> Option<usize> {
-    let rest = text.strip_prefix(shape.prefix)?;
-    let len =
-        rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || shape.extra.contains(byte)).count();
-    let has_digit_or_upper =
-        rest[..len].iter().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
+fn run_len(shape: &KeyShape, rest: &[u8]) -> usize {
+    rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || shape.extra.contains(byte)).count()
+}
+
+fn is_key(shape: &KeyShape, run: &[u8]) -> bool {
+    let has_digit_or_upper = run.iter().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
     // A JSON web token has its dots.
-    let is_token = shape.prefix != b"eyJ" || rest[..len].contains(&b'.');
-    (len >= shape.least && has_digit_or_upper && is_token).then_some(shape.prefix.len() + len)
+    let is_token = shape.prefix != b"eyJ" || run.contains(&b'.');
+    run.len() >= shape.least && has_digit_or_upper && is_token
 }
 
 fn private_keys(text: &[u8], found: &mut Vec<Secret>) {

@@ -326,12 +326,22 @@ fn shape_in(value: &Value) -> Option<&'static str> {
     }
 }
 
-pub(super) fn argv_unredacted(_: &Seen, view: &View<'_>) -> Option<Found> {
-    if view.content != Content::Started {
+/// How much of a command is looked through: what stands behind it was put there by somebody, not left by mistake, and
+/// finding secrets takes more than the length of a text.
+const MOST_COMMAND_BYTES: usize = 16 << 10;
+
+pub(super) fn argv_unredacted(seen: &Seen, view: &View<'_>) -> Option<Found> {
+    if view.content != Content::Started || seen.count(kind::STARTED) > 0 {
         return None;
     }
-    let words: Vec<Vec<u8>> =
-        view::command(view.event)?.into_iter().map(|word| word.as_bytes().to_vec()).collect();
+    let mut left = MOST_COMMAND_BYTES;
+    let words: Vec<Vec<u8>> = view::command(view.event)?
+        .into_iter()
+        .map_while(|word| {
+            left = left.checked_sub(word.len() + 1)?;
+            Some(word.as_bytes().to_vec())
+        })
+        .collect();
     let secrets = redact::find_in_argv(&words);
     let at = words.iter().zip(&secrets).position(|(word, secrets)| {
         secrets.iter().any(|secret| {

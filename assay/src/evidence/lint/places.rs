@@ -327,8 +327,20 @@ impl Places {
     pub fn has(&self, path: &str) -> bool {
         let path = folded(path);
         let index = self.index.get_or_init(|| Index::of(self.patterns()));
-        let named = path.split('/').filter_map(|component| index.by_first.get(component)).flatten();
-        named.chain(&index.starred).any(|pattern| matches(pattern, &path))
+        if index.starred.iter().any(|pattern| matches(pattern, &path)) {
+            return true;
+        }
+        // Each pattern is tried once, however often its first component occurs.
+        let mut tried: Vec<&str> = Vec::new();
+        for pattern in path.split('/').filter_map(|component| index.by_first.get(component)).flatten() {
+            if !tried.contains(pattern) {
+                if matches(pattern, &path) {
+                    return true;
+                }
+                tried.push(pattern);
+            }
+        }
+        false
     }
 }
 

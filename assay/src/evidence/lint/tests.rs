@@ -269,3 +269,36 @@ fn a_project_sets_levels_and_ignores_with_reasons() {
     assert_eq!(report.ignored.len(), 1);
     assert_eq!(report.ignored[0].1, "it holds no token");
 }
+
+#[test]
+fn lines_made_to_keep_a_reader_busy_do_not() {
+    let long = |piece: &str| piece.repeat(400_000 / piece.len());
+    let start = std::time::Instant::now();
+    for piece in [
+        "x/CLAUDE.md/",
+        "CLAUDE.md/",
+        ".git/",
+        "../",
+        "//",
+        "a.kdbx/",
+        "sk-",
+        "sk-A",
+        "eyJ-",
+        "-----BEGIN ",
+        "*",
+    ] {
+        let bundle = with(write_of(&long(piece)));
+        lint(&bundle);
+        let settings =
+            settings::parse("lint: {ignore: [{rule: not-canonical, subject: '*a*b*c', reason: x}]}").unwrap();
+        lint_with(&bundle, &settings);
+    }
+    for word in ["--token", "-p", "a=b", "sk-aaaa", "x", "--password=x"] {
+        lint(&changed(|evidence| {
+            evidence.identity.command = vec![word.to_owned(); 400_000 / (word.len() + 3)]
+        }));
+        lint(&changed(|evidence| evidence.identity.command = vec!["curl".into(), long(word)]));
+    }
+    // Whatever takes the square of a length takes hours here.
+    assert!(start.elapsed().as_secs() < 120, "{:?}", start.elapsed());
+}
