@@ -254,3 +254,32 @@ fn a_command_that_the_policy_forbids_is_126_and_the_search_goes_on_past_it() {
     assert_eq!(start(scene.path("denied/tool").to_str().unwrap()), (Some(126), String::new()));
     assert_eq!(start("no-such-tool"), (Some(127), String::new()));
 }
+
+#[test]
+fn git_works_in_a_worktree_under_its_recipe() {
+    if !are_met("held::git_works_in_a_worktree_under_its_recipe", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    fresh(&scene);
+    fs::create_dir(scene.path("beside")).unwrap();
+    let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guides/policies/git.yaml");
+    let allow = "fs: {allow: [{path: '${WORKDIR}/../beside', access: [read, write, execute]}]}";
+    scene
+        .file("policy.yaml", &format!("api_version: assay/v1\nextends: ['{}']\n{allow}\n", recipe.display()));
+    let policy = scene.path("policy.yaml");
+    let options = ["--policy", policy.to_str().unwrap()];
+    let set_up = "git -C repo config extensions.worktreeConfig true && git -C repo config user.name n && git -C repo config user.email e";
+    let status =
+        std::process::Command::new("sh").args(["-c", set_up]).current_dir(scene.path("w")).status().unwrap();
+    assert!(status.success());
+    for place in ["inside", "../../beside"] {
+        let branch = place.rsplit('/').next().unwrap();
+        let script = format!(
+            "cd repo && git worktree add -q {place} -b {branch} && cd {place} && echo x > f && git add f && git commit -qm x && git log --oneline | wc -l"
+        );
+        let (code, status, printed) = run(&scene, &options, &script);
+        assert_eq!((code, &status["verdict"]), (0, &Value::from("ok")), "{place}: {printed}{status}");
+        assert!(printed.starts_with("2\n"), "{printed}");
+    }
+}
