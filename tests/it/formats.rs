@@ -65,6 +65,7 @@ fn hostile() -> Vec<Vec<u8>> {
 }
 
 /// One act of each kind on each name.
+#[expect(clippy::too_many_lines, reason = "a list, an act an entry")]
 fn observations() -> Vec<Observation> {
     let mut all = Vec::new();
     let mut act = |act: Act, result: CallResult| {

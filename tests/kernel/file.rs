@@ -193,6 +193,7 @@ fn another_directory_on_the_same_number_is_another_directory() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one script, a line a call")]
 fn names_are_made_and_removed_where_their_directory_lies() {
     let Some(stage) = stage("names_are_made_and_removed_where_their_directory_lies") else { return };
     stage.check(&[

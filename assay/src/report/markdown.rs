@@ -12,7 +12,6 @@ use crate::evidence::lint::places;
 use crate::evidence::{Evidence, Outcome, ProcessFacts, events, identity};
 use crate::observe::loss::{Completeness, Kind};
 use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp};
-use crate::sandbox::withheld;
 
 /// The most entries of a list on the first screen.
 const FIRST: usize = 10;
@@ -75,13 +74,13 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
         })
         .collect();
     list(out, "Denied", &denied, "nothing")?;
-    let withheld = counted(evidence, withheld::COUNTER, |name| {
+    let withheld = counted(evidence, crate::evidence::WITHHELD_COUNTER, |name| {
         format!("{}, which {} would keep", code(name), code(&format!("--keep-caps {name}")))
     });
     if !withheld.is_empty() {
         list(out, "Denied for want of a capability that the launch drops", &withheld, "")?;
     }
-    let gaining = counted(evidence, withheld::GAINING_COUNTER, code);
+    let gaining = counted(evidence, crate::evidence::GAINING_COUNTER, code);
     if !gaining.is_empty() {
         list(
             out,

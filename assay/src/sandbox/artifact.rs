@@ -351,7 +351,7 @@ mod tests {
         check(b"", b"end\n");
         check(b"half", b"end\n");
         check(b"one\ntwo\n", b"one\ntwo\nend\n");
-        check(&[b"one\n".as_slice(), &[b'x'; 200_000]].concat(), b"one\nend\n");
+        check(&[b"one\n".as_slice(), &vec![b'x'; 200_000]].concat(), b"one\nend\n");
         // Neither through a link, nor into a file that has another name.
         let victim = directory.path().join("victim");
         std::fs::write(&victim, "precious").unwrap();

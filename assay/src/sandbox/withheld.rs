@@ -7,7 +7,7 @@ use rustix::thread::CapabilitySet;
 
 use super::capabilities;
 use super::hold::{result_of, roots_of};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, GAINING_COUNTER, WITHHELD_COUNTER};
 use crate::observe::observation::{Act, CallResult, FileOp, Observation};
 use crate::policy::check::path_of_name;
 use crate::profile::effect::{Effect, EffectResult, FsOp};
@@ -18,11 +18,6 @@ const EACCES: i32 = 13;
 
 /// More different acts than this are only counted.
 const MAX_WANTS: usize = 1000;
-
-/// Begins the counters of refusals, by capability.
-pub const COUNTER: &str = "withheld.";
-/// Begins the counters of starts of programs that gain rights, by program.
-pub const GAINING_COUNTER: &str = "gains_rights.";
 
 /// Which acts a capability guards.
 enum Acts {
@@ -238,7 +233,11 @@ impl Withheld {
             };
             // What the policy stopped would be stopped with the capability, too.
             let Some(name) = name else { continue };
-            *evidence.observed.counters.entry(format!("{COUNTER}{}", want.capability)).or_default() += hits;
+            *evidence
+                .observed
+                .counters
+                .entry(format!("{WITHHELD_COUNTER}{}", want.capability))
+                .or_default() += hits;
             sentences.insert(format!(
                 "denied by the launch: {} {name}: {capability} is dropped; `--keep-caps {capability}` would allow it",
                 want.call,

@@ -139,6 +139,7 @@ impl Ring {
         Ok(Self { fd, sq: sq as usize, cq: cq as usize, sqes: sqes as usize, params, is_polled })
     }
 
+    #[expect(clippy::unused_self, reason = "the word lives as long as the ring")]
     fn word(&self, base: usize, offset: u32) -> &AtomicU32 {
         // SAFETY: the kernel says where in the mapping its word lies; the mapping stays until the process ends.
         unsafe { &*((base + offset as usize) as *const AtomicU32) }

@@ -166,7 +166,9 @@ fn who_had_no_capability_was_not_refused_for_want_of_it() {
     let attributed = |observations: &[Observation]| {
         let mut evidence = evidence(std::slice::from_ref(&made));
         let mut withheld = Withheld::new(OF_A_USER);
-        observations.iter().for_each(|observation| withheld.see(observation));
+        for observation in observations {
+            withheld.see(observation);
+        }
         withheld.attribute(&mut evidence, nothing);
         evidence.observed.effects[&made].denied_by
     };
