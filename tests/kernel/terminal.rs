@@ -186,8 +186,11 @@ fn a_summary_comes_after_the_commands_own_lines_and_only_when_wanted() {
     };
     let screen = shown("", "over-1");
     let at = |text: &str| screen.find(text).unwrap_or_else(|| panic!("no `{text}` in\n{screen}"));
-    let places = [at("one\ntwo\n"), at("the command exited with 0"), at("written: ")];
+    let told =
+        ["one\ntwo\nnote: ok: the command exited with 0\nnote: run sandbox_", "note: 0 names written\n"];
+    let more = ["note: 1 program started\nnote: 0 connections\n", "note: trace: "];
+    let places: Vec<usize> = told.into_iter().chain(more).map(at).collect();
     assert!(places.is_sorted(), "{screen}");
     let screen = shown("--progress never", "over-2");
-    assert!(!screen.contains("written: ") && screen.contains("one\ntwo\nover-2"), "{screen}");
+    assert!(!screen.contains("note: ") && screen.contains("one\ntwo\nover-2"), "{screen}");
 }

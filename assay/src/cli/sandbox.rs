@@ -14,6 +14,7 @@ use crate::cli::output::Output;
 use crate::exit::Exit;
 use crate::profile::name::Name;
 use crate::sandbox::artifact::Owner;
+use crate::sandbox::assemble::Tally;
 use crate::sandbox::descendants::Descendants;
 use crate::sandbox::environment::{EnvironmentRequest, Scrubbing};
 use crate::sandbox::notice::Notices;
@@ -36,7 +37,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Record")]
     profile: Option<PathBuf>,
     /// How the profile and its evidence are written.
-    #[arg(long, value_enum, default_value_t = FormatWord::Yaml, value_name = "FORMAT", help_heading = "Record")]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = FormatWord::Yaml,
+        value_name = "FORMAT",
+        requires = "profile",
+        help_heading = "Record"
+    )]
     profile_format: FormatWord,
     /// Where the report goes; otherwise the profile's path with `.report.md`.
     #[arg(long, value_name = "FILE", requires = "profile", help_heading = "Record")]
@@ -191,27 +199,39 @@ fn tell(decision: &Decision, out: Output) {
     }
 }
 
-/// A few lines for a person; none about a run of which there is nothing to say.
+/// A few lines for a person, one fact each.
 fn summarise(finished: &Finished, out: Output) {
-    let verdict = finished.decision.verdict;
-    if let Some(child) = finished.child
-        && (verdict != Verdict::Ok || !finished.written.is_empty())
-    {
-        out.note(&format!("{}: the command {}", verdict.as_str(), assemble::end_words(child)));
+    let Some(child) = finished.child else { return };
+    let decision = &finished.decision;
+    out.note(&format!("{}: the command {}", decision.verdict.as_str(), assemble::end_words(child)));
+    let was_told = decision.exit == Exit::Unauthorised;
+    if matches!(decision.verdict, Verdict::Unauthorised | Verdict::Denied) && !was_told {
+        decision.reasons.iter().for_each(|reason| out.note(reason));
     }
-    if matches!(verdict, Verdict::Unauthorised | Verdict::Denied)
-        && finished.decision.exit != Exit::Unauthorised
-    {
-        finished.decision.reasons.iter().for_each(|reason| out.note(reason));
+    if let Some(tally) = &finished.tally {
+        tally_lines(tally).iter().for_each(|line| out.note(line));
     }
-    let paths: Vec<String> = finished
-        .written
-        .iter()
-        .map(|(_, written)| Name::from_bytes(written.path.as_os_str().as_encoded_bytes()).to_string())
-        .collect();
-    if !paths.is_empty() {
-        out.note(&format!("written: {}", paths.join(", ")));
+    for (kind, written) in &finished.written {
+        let path = Name::from_bytes(written.path.as_os_str().as_encoded_bytes());
+        out.note(&format!("{kind}: {path}"));
     }
+}
+
+fn tally_lines(tally: &Tally) -> Vec<String> {
+    let counted = |count: usize, one: &str, many: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {many}"),
+    };
+    let mut lines = vec![
+        format!("run {}", tally.run_id),
+        counted(tally.written, "name written", "names written"),
+        counted(tally.programs, "program started", "programs started"),
+        counted(tally.connections, "connection", "connections"),
+    ];
+    if tally.denied > 0 {
+        lines.push(counted(tally.denied, "effect denied", "effects denied"));
+    }
+    lines
 }
 
 fn to_request(args: Args) -> Result<SandboxRequest, Refusal> {
@@ -356,6 +376,7 @@ mod tests {
         check_refused("--dry-run --enforce -- true", "cannot be used with");
         check_refused("--bundle b -- true", "--profile");
         check_refused("--profile-report r -- true", "--profile");
+        check_refused("--profile-format json -- true", "--profile");
         check_refused("--env-passthrough --env-strict -- true", "cannot be used with");
         check_refused("--profile a --trace a -- true", "both be written to a");
         check_refused("--profile a --profile-report a.evidence.yaml -- true", "both be written to");
@@ -366,6 +387,16 @@ mod tests {
         check_refused("--", "required");
         check_refused("true", "unexpected argument");
         check_refused("--nonsense -- true", "--nonsense");
+    }
+
+    #[test]
+    fn a_summary_tells_one_fact_a_line() {
+        let mut tally =
+            Tally { run_id: "sandbox_0".into(), written: 1, programs: 2, connections: 0, denied: 0 };
+        let lines = ["run sandbox_0", "1 name written", "2 programs started", "0 connections"];
+        assert_eq!(tally_lines(&tally), lines);
+        tally.denied = 1;
+        assert_eq!(tally_lines(&tally)[4], "1 effect denied");
     }
 
     #[test]

@@ -9,12 +9,12 @@ use super::host_facts;
 use super::outcome::ChildEnd;
 use super::recorder::{Ended, Record};
 use super::withheld::Withheld;
-use crate::evidence::{Component, Coverage, Degradation, Evidence, Observed};
+use crate::evidence::{Component, Coverage, Degradation, Evidence, Observed, identity};
 use crate::observe::kernel::programs::{Counters, ProgramsError};
 use crate::observe::loss::{Completeness, Kind, LossLedger};
 use crate::observe::pipeline::Totals;
 use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
-use crate::profile::effect::{Effect, EffectResult};
+use crate::profile::effect::{Effect, EffectResult, FsOp, NetEffectOp};
 use crate::profile::name::Name;
 
 /// Adds up what the pipeline and the kernel half counted.
@@ -148,6 +148,43 @@ fn verdict(ended: &Ended, evidence: &Evidence) -> &'static str {
     } else {
         "ok"
     }
+}
+
+/// A run in a few numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tally {
+    /// Its id.
+    pub run_id: String,
+    /// Changes to the file tree that happened, each name counted once an operation.
+    pub written: usize,
+    /// Programs, scripts and interpreters that started.
+    pub programs: usize,
+    /// Connections and sends to addresses that happened.
+    pub connections: usize,
+    /// Effects that were denied, whoever denied them.
+    pub denied: usize,
+}
+
+/// Counts; `None` when nothing was observed.
+pub fn tally(evidence: &Evidence) -> Option<Tally> {
+    if evidence.coverage.ledger.is_unobserved {
+        return None;
+    }
+    let effects = || evidence.identity.effects.iter();
+    let happened = |is_one: fn(&Effect) -> bool| {
+        effects().filter(|effect| effect.result() == EffectResult::Ok && is_one(effect)).count()
+    };
+    Some(Tally {
+        run_id: identity::run_id(&identity::digest(&evidence.identity)),
+        written: happened(
+            |effect| matches!(effect, Effect::Fs(fs) if !matches!(fs.op, FsOp::Read | FsOp::List)),
+        ),
+        programs: happened(|effect| matches!(effect, Effect::Exec(_))),
+        connections: happened(
+            |effect| matches!(effect, Effect::Net(net) if matches!(net.op, NetEffectOp::Connect | NetEffectOp::Send)),
+        ),
+        denied: effects().filter(|effect| effect.result() == EffectResult::Denied).count(),
+    })
 }
 
 /// Effects that the policy does not authorise and nothing stopped.

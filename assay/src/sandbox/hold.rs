@@ -99,8 +99,8 @@ impl Hold {
             return Ok(());
         }
         if request.is_fail_closed {
-            let text = unheld.join("; ");
-            return Err(NotStarted::Refused(format!("--fail-closed and not everything can be held: {text}")));
+            let refused = |text: &String| format!("--fail-closed, and this cannot be held: {text}");
+            return Err(NotStarted::Unenforceable(unheld.iter().map(refused).collect()));
         }
         match request.mode {
             Mode::Enforce => unheld.iter().for_each(|text| notices.warning(&format!("not held: {text}"))),

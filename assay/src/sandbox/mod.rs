@@ -44,6 +44,7 @@ pub mod writing;
 use crate::evidence::Component;
 
 use artifact::Written;
+use assemble::Tally;
 use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
 use hold::Hold;
@@ -64,6 +65,8 @@ pub struct Finished {
     pub child: Option<ChildEnd>,
     /// Artifacts in their places.
     pub written: Vec<(&'static str, Written)>,
+    /// What it did, in a few numbers; `None` when nothing was observed.
+    pub tally: Option<Tally>,
 }
 
 /// Runs the command, and decides what the run comes to.
@@ -96,7 +99,8 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
     ending.denied = recorded.denied;
     tell_sentences(&recorded.sentences, notices);
     let decision = outcome::decide(&ending);
-    let mut finished = Finished { decision, child: ending.child, written: recorded.written };
+    let mut finished =
+        Finished { decision, child: ending.child, written: recorded.written, tally: recorded.tally };
     let Some(target) = targets.of("status") else { return finished };
     let bytes = status::render(ending.child, &finished.decision, &finished.written);
     let written = match target {
@@ -184,7 +188,7 @@ fn live(
         launch.and_then(|mut launch| {
             let unheld = launch.wait_ready()?;
             degradations.extend(unheld.into_iter().map(start::to_degradation));
-            stage.wait_ready().map_err(|why| LaunchError::Elsewhere(why.text().to_owned()))?;
+            stage.wait_ready().map_err(|why| LaunchError::Elsewhere(why.texts().join("; ")))?;
             if let Some(recorder) = &mut recorder {
                 recorder.expect_start_of(launch.pid(), request, &places, hold.barriers());
             }

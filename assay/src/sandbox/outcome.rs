@@ -50,17 +50,20 @@ pub enum NotStarted {
     Failed(String),
     /// We refused to start it.
     Refused(String),
+    /// `--fail-closed`, and these cannot be held: a sentence each, and there is at least one.
+    Unenforceable(Vec<String>),
 }
 
 impl NotStarted {
-    /// The sentence.
-    pub fn text(&self) -> &str {
+    /// The sentences, one fact each.
+    pub fn texts(&self) -> &[String] {
         match self {
             Self::NotExecutable(text)
             | Self::Forbidden(text)
             | Self::NotFound(text)
             | Self::Failed(text)
-            | Self::Refused(text) => text,
+            | Self::Refused(text) => std::slice::from_ref(text),
+            Self::Unenforceable(texts) => texts,
         }
     }
 
@@ -70,7 +73,7 @@ impl NotStarted {
             Self::Forbidden(_) => (Verdict::Denied, Exit::NotExecutable),
             Self::NotFound(_) => (Verdict::Failed, Exit::NotFound),
             Self::Failed(_) => (Verdict::Failed, Exit::Failed),
-            Self::Refused(_) => (Verdict::Refused, Exit::Refused),
+            Self::Refused(_) | Self::Unenforceable(_) => (Verdict::Refused, Exit::Refused),
         }
     }
 }
@@ -167,7 +170,7 @@ pub fn decide(ending: &Ending) -> Decision {
 }
 
 fn reasons(ending: &Ending) -> Vec<String> {
-    let mut reasons: Vec<String> = ending.not_started.iter().map(|why| why.text().to_owned()).collect();
+    let mut reasons: Vec<String> = ending.not_started.iter().flat_map(|why| why.texts().to_vec()).collect();
     reasons.extend(ending.failures.iter().cloned());
     reasons.extend(ending.unwritten.iter().cloned());
     reasons.extend(ending.losses.iter().cloned());
@@ -221,6 +224,9 @@ mod tests {
         check(not_started(NotStarted::Forbidden("x".into())), Verdict::Denied, 126);
         check(not_started(NotStarted::Failed("x".into())), Verdict::Failed, 125);
         check(not_started(NotStarted::Refused("x".into())), Verdict::Refused, 2);
+        let unheld = vec!["a".to_owned(), "b".to_owned()];
+        check(not_started(NotStarted::Unenforceable(unheld.clone())), Verdict::Refused, 2);
+        assert_eq!(decide(&not_started(NotStarted::Unenforceable(unheld.clone()))).reasons, unheld);
     }
 
     /// Every pair of conditions: the one that stands first in the contract's list wins.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::artifact::{ArtifactError, Owner, Target, Written};
+use super::assemble::Tally;
 use super::cgroup::Group;
 use super::descendants::Fate;
 use super::hold::Hold;
@@ -136,6 +137,8 @@ pub struct Recorded {
     pub denied: u64,
     /// A sentence for each of both, and where observation ended.
     pub sentences: Vec<String>,
+    /// The run in a few numbers; `None` when nothing was observed.
+    pub tally: Option<Tally>,
 }
 
 /// A record in the making.
@@ -306,6 +309,7 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
     told.losses = assemble::loss_sentences(&record.ledger);
     if let Some(canonical) = canonical {
         let (evidence, launch) = assemble::evidence(ended, record, canonical, withheld);
+        told.tally = assemble::tally(&evidence);
         told.unauthorised = assemble::unauthorised(&evidence);
         told.denied = assemble::denied_by_policy(&evidence);
         told.sentences = ended.hold.sentences(&evidence);
