@@ -8,6 +8,7 @@ mod independent;
 mod mutations;
 mod oracle;
 mod policy;
+mod reference;
 mod replay;
 mod sample;
 mod schema;

@@ -1,8 +1,8 @@
-//! Completions and man pages, generated from the command line's own definition.
+//! Completions, man pages and `docs/cli.md`, generated from the command line's own definition.
 
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory as _;
+use clap::{Arg, Command, CommandFactory as _};
 
 use crate::cli::Cli;
 use crate::cli::output::Output;
@@ -51,4 +51,99 @@ pub fn man(args: &ManArgs, out: &Output) -> Exit {
 fn write_pages(directory: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
     clap_mangen::generate_to(Cli::command(), directory)
+}
+
+/// Prints `docs/cli.md`.
+pub fn reference(out: &Output) -> Exit {
+    let mut text = String::from(
+        "# Command line\n\nGenerated from the program by `assay reference > docs/cli.md`. Exit codes: `exit-codes.md`.\n",
+    );
+    let mut root = Cli::command();
+    root.build();
+    describe(&root, &mut text);
+    match out.result(text.as_bytes()) {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            out.error(&format!("write the reference: {error}"));
+            Exit::Refused
+        }
+    }
+}
+
+/// One section a command, its subcommands after it.
+fn describe(command: &Command, text: &mut String) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name());
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let is_root = !name.contains(' ');
+    text.push_str(&format!("\n## `{name}`\n\n{}.\n\n    {usage}\n", about.trim_end_matches('.')));
+    let mut headings: Vec<&str> = Vec::new();
+    let arguments = || {
+        command.get_arguments().filter(|argument| {
+            let is_everywhere = argument.is_global_set() && !is_root;
+            let is_clap_s_own = matches!(argument.get_id().as_str(), "help" | "version" | "_help");
+            !is_everywhere && !is_clap_s_own && !argument.is_hide_set()
+        })
+    };
+    for argument in arguments() {
+        let heading = heading_of(argument);
+        if !headings.contains(&heading) {
+            headings.push(heading);
+        }
+    }
+    for heading in headings {
+        text.push_str(&format!("\n{heading}:\n\n"));
+        for argument in arguments().filter(|argument| heading_of(argument) == heading) {
+            text.push_str(&option(argument));
+        }
+    }
+    if let Some(more) = command.get_after_help() {
+        let more = more.to_string().replace('\n', "\n    ");
+        text.push_str(&format!("\n    {more}\n"));
+    }
+    for subcommand in command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help") {
+        describe(subcommand, text);
+    }
+}
+
+fn heading_of(argument: &Arg) -> &str {
+    argument.get_help_heading().unwrap_or(if argument.is_positional() { "Arguments" } else { "Options" })
+}
+
+/// One line an option: its form, what it does, what it may be.
+fn option(argument: &Arg) -> String {
+    let names: Vec<&str> = argument.get_value_names().unwrap_or_default().iter().map(AsRef::as_ref).collect();
+    let takes_value = argument.get_action().takes_values();
+    let value = if takes_value { format!("<{}>", names.join("> <")) } else { String::new() };
+    let form = match (argument.get_short(), argument.get_long()) {
+        (Some(short), Some(long)) => format!("-{short}, --{long} {value}"),
+        (Some(short), None) => format!("-{short} {value}"),
+        (None, Some(long)) => format!("--{long} {value}"),
+        (None, None) => value,
+    };
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    let mut line = format!("* `{}`: {}", form.trim_end(), help.trim_end_matches('.'));
+    let values: Vec<String> = argument
+        .get_possible_values()
+        .iter()
+        .filter(|value| takes_value && !value.is_hide_set())
+        .map(|value| match value.get_help() {
+            Some(help) => format!("`{}` ({help})", value.get_name()),
+            None => format!("`{}`", value.get_name()),
+        })
+        .collect();
+    if !values.is_empty() {
+        line.push_str(&format!("; one of {}", values.join(", ")));
+    }
+    let defaults: Vec<String> = argument
+        .get_default_values()
+        .iter()
+        .filter(|_| takes_value)
+        .map(|value| format!("`{}`", value.to_string_lossy()))
+        .collect();
+    if !defaults.is_empty() {
+        line.push_str(&format!("; default {}", defaults.join(", ")));
+    }
+    format!("{line}.\n")
 }

@@ -55,6 +55,9 @@ enum Command {
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
     Man(generate::ManArgs),
+    /// Print `docs/cli.md`.
+    #[command(hide = true)]
+    Reference,
 }
 
 /// Runs the command line of this process.
@@ -77,5 +80,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Doctor(args) => doctor::run(args, &out),
         Command::Completions(args) => generate::completions(&args, &out),
         Command::Man(args) => generate::man(&args, &out),
+        Command::Reference => generate::reference(&out),
     }
 }

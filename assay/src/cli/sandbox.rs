@@ -25,9 +25,22 @@ use crate::sandbox::request::{
 };
 use crate::sandbox::{self, Finished, assemble, capabilities, duration, user};
 
+/// At the end of the help.
+const EXAMPLES: &str = "\
+Examples:
+  assay sandbox -- make test                                  contain it by the built-in policy
+  assay sandbox --dry-run --profile run.yaml -- make test     learn what it does, block nothing
+  assay sandbox --policy run.yaml --enforce -- make test      hold it to what was learnt
+  assay sandbox --fail-closed --profile p.yaml --bundle b.tgz --policy assay.yaml -- ./agent
+                                                              evidence for others, or no run at all";
+
 /// Flags of `assay sandbox`.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = "assay sandbox [OPTIONS] -- COMMAND [ARG]...")]
+#[command(
+    override_usage = "assay sandbox [OPTIONS] -- COMMAND [ARG]...",
+    disable_help_flag = true,
+    after_help = EXAMPLES
+)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line; the request has none of them"
@@ -119,8 +132,13 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = ProgressWord::Auto, value_name = "WHEN", help_heading = "Command")]
     progress: ProgressWord,
 
+    /// Print this.
+    // With one layout: what fits a screen.
+    #[arg(short = 'h', long = "help", action = clap::ArgAction::HelpShort)]
+    _help: Option<bool>,
+
     /// The command and its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required = true, value_name = "COMMAND", hide = true)]
     command: Vec<OsString>,
 }
 
