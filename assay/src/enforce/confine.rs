@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::grant::Ruleset;
+use super::grant::{Filter, Ruleset};
 use super::landlock::{ApplyError, apply};
 use super::mounts::{self, Hold, MountError};
 use super::placeholders::Placeholders;
@@ -26,8 +26,8 @@ pub struct Confinement {
     /// An empty directory that the placeholders need; empty when there are none.
     #[serde(with = "super::grant::path_text")]
     pub scratch: Vec<u8>,
-    /// Whether to filter its system calls.
-    pub is_filtered: bool,
+    /// How its system calls are filtered.
+    pub filter: Filter,
 }
 
 /// Why the child could not confine itself. It must not start the command then.
@@ -56,7 +56,7 @@ impl Confinement {
             holds: plan.holds.clone(),
             placeholders: plan.placeholders.clone(),
             scratch: scratch.to_vec(),
-            is_filtered: plan.is_filtered,
+            filter: plan.filter,
         }
     }
 
@@ -79,9 +79,7 @@ impl Confinement {
     /// Second step: single-threaded, with `no_new_privs` set, as the last thing before exec.
     pub fn restrict(&self) -> Result<Enforcement, ConfineError> {
         let enforcement = apply(&self.ruleset)?;
-        if self.is_filtered {
-            syscall_filter::apply().map_err(ConfineError::Filter)?;
-        }
+        syscall_filter::apply(self.filter).map_err(ConfineError::Filter)?;
         Ok(enforcement)
     }
 }

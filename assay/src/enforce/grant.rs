@@ -21,6 +21,19 @@ pub struct Ruleset {
     pub ports: BTreeSet<u16>,
 }
 
+/// How the system calls of the command are filtered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Filter {
+    /// Not at all.
+    #[default]
+    None,
+    /// No sockets of other families, no typing into a terminal.
+    Families,
+    /// Besides, no IPv4 and IPv6 sockets.
+    NoInternet,
+}
+
 /// Paths are bytes; JSON has text. They travel in the escapes of every other name of ours.
 mod grants {
     use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::grant::Ruleset;
+use super::grant::{Filter, Ruleset};
 use super::means::Means;
 use super::status::{Component, Degradation, Held, RuleStatus};
 use super::survey::Survey;
@@ -38,6 +38,8 @@ pub struct NetEntry {
 pub struct NetOutcome {
     /// For the cgroup programs.
     pub table: Option<NetTable>,
+    /// For the system call filter.
+    pub filter: Filter,
     /// What is not held.
     pub degradations: BTreeSet<Degradation>,
     /// Each rule, and what becomes of it.
@@ -67,13 +69,18 @@ pub fn plan(
         ruleset.handled.extend([Right::BindTcp, Right::ConnectTcp]);
         ruleset.ports.clone_from(ports);
     }
+    if means.syscall_filter {
+        // Where addresses cannot be held, a policy that allows none can.
+        let is_needless = allow.is_empty() && !means.cgroup_programs;
+        outcome.filter = if is_needless { Filter::NoInternet } else { Filter::Families };
+    }
     let is_open = allow.iter().any(|entry| entry.net.is_none() && entry.ports.is_any()) && deny.is_empty();
     let mut miss = |reason: &str, detail: &str| {
         outcome.degradations.insert(Degradation::about(Component::Net, reason, detail));
     };
     if means.cgroup_programs {
         outcome.table = Some(NetTable { allow: allow.clone(), deny, nameservers });
-    } else if !is_open {
+    } else if !is_open && outcome.filter != Filter::NoInternet {
         if !(is_tcp_held && ports.is_some()) {
             miss("tcp-not-held", "tcp");
         }

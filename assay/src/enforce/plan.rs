@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::grant::{Ruleset, rights_of};
+use super::grant::{Filter, Ruleset, rights_of};
 use super::means::Means;
 use super::mounts::{Hold, Means as MountMeans};
 use super::net_plan::{self, NetTable};
@@ -26,8 +26,8 @@ pub struct Plan {
     pub placeholders: Vec<Placeholders>,
     /// For the programs on the run's cgroup; `None` when there are none.
     pub net: Option<NetTable>,
-    /// Whether the child's system calls are filtered.
-    pub is_filtered: bool,
+    /// How the child's system calls are filtered.
+    pub filter: Filter,
     /// What was asked and is not held. Sorted.
     pub degradations: BTreeSet<Degradation>,
     /// Each rule, and what becomes of it.
@@ -67,7 +67,7 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
         holds,
         placeholders: group(placeholders),
         net: net.table,
-        is_filtered: means.syscall_filter,
+        filter: net.filter,
         degradations,
         rules,
         not_governed: not_governed(landlock),

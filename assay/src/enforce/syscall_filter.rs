@@ -1,13 +1,15 @@
 //! A filter on the system calls that no file or address rule reaches: sockets of other families, and typing into a
 //! terminal.
 //!
-//! `socket` is let through for UNIX, IPv4, IPv6 and netlink route; `TIOCSTI` and `TIOCLINUX` are refused. Both for
+//! `socket` is let through for UNIX, netlink route and, unless the command is to have no network, IPv4 and IPv6; `TIOCSTI` and `TIOCLINUX` are refused. Both for
 //! 64-bit and 32-bit calls. What it refuses ends in EACCES. Everything else passes.
 #![expect(unsafe_code, reason = "prctl(PR_SET_SECCOMP) has no safe wrapper")]
 
 use std::io;
 
 use libc::sock_filter;
+
+use super::grant::Filter;
 
 // `struct seccomp_data` in include/uapi/linux/seccomp.h; both architectures are little-endian.
 const NUMBER: u32 = 0;
@@ -40,6 +42,8 @@ const CONVENTIONS: [Calls; 2] = [
 
 /// `AF_UNIX`, `AF_INET`, `AF_INET6`: any protocol.
 const FAMILIES: [u32; 3] = [1, 2, 10];
+/// Only `AF_UNIX`.
+const FAMILIES_WITHOUT_INTERNET: [u32; 1] = [1];
 /// `AF_NETLINK`
 const NETLINK: u32 = 16;
 /// `NETLINK_ROUTE`
@@ -71,18 +75,18 @@ fn when(value: u32, body: Vec<sock_filter>) -> Vec<sock_filter> {
 }
 
 /// The program. Pure.
-fn program() -> Vec<sock_filter> {
+fn program(families: &[u32]) -> Vec<sock_filter> {
     let mut code = vec![statement(LOAD, ARCHITECTURE)];
     for calls in CONVENTIONS {
-        code.extend(when(calls.architecture, of_convention(&calls)));
+        code.extend(when(calls.architecture, of_convention(&calls, families)));
     }
     code.push(statement(RETURN, UNKNOWN));
     code
 }
 
-fn of_convention(calls: &Calls) -> Vec<sock_filter> {
+fn of_convention(calls: &Calls, families: &[u32]) -> Vec<sock_filter> {
     let mut socket = vec![statement(LOAD, argument(0))];
-    for family in FAMILIES {
+    for family in families.iter().copied() {
         socket.extend(when(family, vec![statement(RETURN, ALLOW)]));
     }
     let mut netlink = vec![statement(LOAD, argument(2))];
@@ -113,8 +117,12 @@ fn of_convention(calls: &Calls) -> Vec<sock_filter> {
 }
 
 /// Filters this thread and everything it starts. `no_new_privs` must be set.
-pub fn apply() -> io::Result<()> {
-    let mut code = program();
+pub fn apply(filter: Filter) -> io::Result<()> {
+    let mut code = match filter {
+        Filter::None => return Ok(()),
+        Filter::Families => program(&FAMILIES),
+        Filter::NoInternet => program(&FAMILIES_WITHOUT_INTERNET),
+    };
     let filter = libc::sock_fprog {
         len: u16::try_from(code.len()).expect("the program is short"),
         filter: code.as_mut_ptr(),
@@ -139,8 +147,8 @@ mod tests {
     use super::*;
 
     /// Runs the program the way the kernel would.
-    fn run(architecture: u32, number: u32, arguments: [u32; 3]) -> u32 {
-        let code = program();
+    fn run(families: &[u32], architecture: u32, number: u32, arguments: [u32; 3]) -> u32 {
+        let code = program(families);
         let mut loaded = 0;
         let mut at = 0;
         loop {
@@ -164,23 +172,27 @@ mod tests {
     #[test]
     fn only_the_known_families_are_let_through() {
         for calls in CONVENTIONS {
-            let socket = |family, protocol| run(calls.architecture, calls.socket, [family, 1, protocol]);
+            let socket =
+                |family, protocol| run(&FAMILIES, calls.architecture, calls.socket, [family, 1, protocol]);
             for (family, protocol) in [(1, 0), (2, 6), (10, 17), (16, 0)] {
                 assert_eq!(socket(family, protocol), ALLOW, "family {family}");
             }
             for (family, protocol) in [(16, 9), (17, 3), (40, 0), (38, 0), (31, 0), (0, 0), (u32::MAX, 0)] {
                 assert_eq!(socket(family, protocol), REFUSE, "family {family}");
             }
-            assert_eq!(run(calls.architecture, calls.socketpair, [1, 1, 0]), ALLOW);
-            assert_eq!(run(calls.architecture, calls.ioctl, [0, 0x5401, 0]), ALLOW);
-            assert_eq!(run(calls.architecture, calls.ioctl, [0, 0x5412, 0]), REFUSE);
+            let offline =
+                |family| run(&FAMILIES_WITHOUT_INTERNET, calls.architecture, calls.socket, [family, 1, 0]);
+            assert_eq!([1, 2, 10, 16].map(offline), [ALLOW, REFUSE, REFUSE, ALLOW]);
+            assert_eq!(run(&FAMILIES, calls.architecture, calls.socketpair, [1, 1, 0]), ALLOW);
+            assert_eq!(run(&FAMILIES, calls.architecture, calls.ioctl, [0, 0x5401, 0]), ALLOW);
+            assert_eq!(run(&FAMILIES, calls.architecture, calls.ioctl, [0, 0x5412, 0]), REFUSE);
             if let Some(socketcall) = calls.socketcall {
-                assert_eq!(run(calls.architecture, socketcall, [1, 0, 0]), REFUSE);
-                assert_eq!(run(calls.architecture, socketcall, [3, 0, 0]), ALLOW);
+                assert_eq!(run(&FAMILIES, calls.architecture, socketcall, [1, 0, 0]), REFUSE);
+                assert_eq!(run(&FAMILIES, calls.architecture, socketcall, [3, 0, 0]), ALLOW);
             }
-            assert_eq!(run(calls.architecture, 0, [0; 3]), ALLOW);
+            assert_eq!(run(&FAMILIES, calls.architecture, 0, [0; 3]), ALLOW);
         }
-        assert_eq!(run(0x1234, 0, [0; 3]), UNKNOWN);
+        assert_eq!(run(&FAMILIES, 0x1234, 0, [0; 3]), UNKNOWN);
     }
 
     #[test]

@@ -240,3 +240,14 @@ fn a_denied_read_inside_an_allowed_listing_is_a_conflict() {
     assert_eq!(reasons(&plan_of(yaml, &there, 7, Means::default())), ["fs deny-inside-allow /a/b"]);
     assert_eq!(plan_of(yaml, &there, 7, ALL_MEANS).holds.len(), 1);
 }
+
+#[test]
+fn without_cgroup_programs_no_network_is_still_no_network() {
+    let filter_only = Means { syscall_filter: true, mounts: true, ..Means::default() };
+    let plan = plan_of("fs: {allow: [/usr]}", &[("/usr", D)], 7, filter_only);
+    assert_eq!((net_reasons(&plan), plan.filter), (Vec::new(), Filter::NoInternet));
+    let plan = plan_of("net: {allow: ['127.0.0.1:1']}", &[], 7, filter_only);
+    assert_eq!(net_reasons(&plan), ["address-not-held 127.0.0.1:1", "udp-not-held udp"]);
+    assert_eq!(plan.filter, Filter::Families);
+    assert_eq!(plan_of("fs: {}", &[], 7, ALL_MEANS).filter, Filter::Families);
+}
