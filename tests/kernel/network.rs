@@ -98,7 +98,7 @@ fn mapped(port: u16) -> SocketAddr {
 }
 
 /// A port where nobody listens.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind(v4(0)).and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 

@@ -374,6 +374,8 @@ fn split_arguments(area: &[u8]) -> Vec<Vec<u8>> {
 }
 
 fn net(call: &Call) -> Result<Act, &'static str> {
+    const EPERM: i64 = 1;
+    const EACCES: i64 = 13;
     if call.op == Op::Socket {
         let proto = endpoint::proto(call.args[0] as u16, call.args[1] as u16, call.args[2] as u16);
         return Ok(Act::Net(NetAct {
@@ -407,8 +409,9 @@ fn net(call: &Call) -> Result<Act, &'static str> {
             return Err("disconnect");
         }
         Some(address) => endpoint(address, &call.a),
-        // It was called without one, and failed for that.
-        None if call.ret < 0 => return Err("no-address"),
+        // It was called without one, and failed for that; one that was refused had one, which is out of reach.
+        None if call.ret < 0 && call.ret != -EPERM && call.ret != -EACCES => return Err("no-address"),
+        None if call.ret < 0 => Endpoint::Unreadable,
         // A request's, where this kernel keeps it out of reach: what it was bound to is known all the same.
         None if op == NetOp::Bind => endpoint::local(socket, call.unix_name.as_ref()),
         None => Endpoint::Unreadable,
