@@ -60,10 +60,10 @@ pub enum Op {
     Write = 26,
     /// `io_uring_setup`: what is asked of the ring is no system call
     IoUring = 27,
-    /// `pidfd_getfd`: a descriptor taken from another process
-    PidfdGetfd = 28,
     /// `process_vm_writev`, ptrace: acting through another process
-    OtherProcess = 29,
+    OtherProcess = 28,
+    /// recvmsg, recvmmsg that brought descriptors; `pidfd_getfd`
+    Receive = 29,
 }
 
 impl Op {
@@ -96,8 +96,8 @@ impl Op {
         Self::Socket,
         Self::Write,
         Self::IoUring,
-        Self::PidfdGetfd,
         Self::OtherProcess,
+        Self::Receive,
     ];
 
     /// The operation with this number.
@@ -135,8 +135,8 @@ impl Op {
             Self::Socket => "socket",
             Self::Write => "write",
             Self::IoUring => "io_uring_setup",
-            Self::PidfdGetfd => "pidfd_getfd",
             Self::OtherProcess => "other_process",
+            Self::Receive => "receive",
         }
     }
 }
@@ -161,6 +161,8 @@ pub enum Shape {
     Bare = 6,
     /// `sendmmsg`.
     Mmsg = 7,
+    /// Brings descriptors in messages.
+    Receive = 9,
 }
 
 /// Where an argument is; [`NONE`] where there is none.
@@ -265,7 +267,7 @@ const NO: u16 = u16::MAX;
 const X: Arg = NONE;
 
 use Follow::{IfFlag, Link, Name, UnlessFlag, Yes};
-use Shape::{Bare, Fd, Mmsg, Opened, Paths, Socket, Write};
+use Shape::{Bare, Fd, Mmsg, Opened, Paths, Receive, Socket, Write};
 
 /// Every observed call. Arguments are `[dir_a, path_a, dir_b, path_b, flags]`.
 pub const ROWS: &[Row] = &[
@@ -349,7 +351,10 @@ pub const ROWS: &[Row] = &[
     row("mmap", 9, NO, Op::Write, Write, Yes, [4, X, X, X, X]),
     row("mmap2", NO, 192, Op::Write, Write, Yes, [4, X, X, X, X]),
     row("io_uring_setup", 425, 425, Op::IoUring, Bare, Yes, [X, X, X, X, X]),
-    row("pidfd_getfd", 438, 438, Op::PidfdGetfd, Bare, Yes, [X, X, X, X, X]),
+    row("pidfd_getfd", 438, 438, Op::Receive, Opened, Yes, [X, X, X, X, X]),
+    row("recvmsg", 47, 372, Op::Receive, Receive, Yes, [0, 1, X, X, X]),
+    row("recvmmsg", 299, 337, Op::Receive, Receive, Yes, [0, 1, X, X, X]),
+    row("recvmmsg_time64", NO, 417, Op::Receive, Receive, Yes, [0, 1, X, X, X]),
     row("process_vm_writev", 311, 348, Op::OtherProcess, Bare, Yes, [X, X, X, X, X]),
     row("ptrace", 101, 26, Op::OtherProcess, Bare, Yes, [X, X, X, X, X]),
 ];
@@ -389,6 +394,8 @@ const fn socketcalls() -> [Call; 32] {
     table[4] = named("listen");
     table[11] = named("sendto");
     table[16] = named("sendmsg");
+    table[17] = named("recvmsg");
+    table[19] = named("recvmmsg");
     table[20] = named("sendmmsg");
     table
 }

@@ -58,3 +58,6 @@ pub const MMSG_LEN: u32 = 1024;
 
 /// Processes of all runs alive at one time that are watched for leaving their group.
 pub const PROCESSES_LEN: u32 = 128 * 1024;
+
+/// Descriptors of one message that are told one by one (`SCM_MAX_FD`).
+pub const RECEIVED_LEN: u32 = 253;

@@ -38,12 +38,14 @@ pub mod tail {
     pub const MMSG: u32 = 7;
     /// Resolves the strings that a program before it prepared, then emits.
     pub const WALK: u32 = 8;
+    /// `recvmsg` and `recvmmsg`.
+    pub const RECEIVE: u32 = 9;
     /// Size of the table.
     pub const SLOTS: u32 = 16;
 }
 
 /// Every program of the object.
-pub const PROGRAMS: [Program; 15] = [
+pub const PROGRAMS: [Program; 16] = [
     Program { name: "sys_exit", place: Place::Tracepoint("sys_exit") },
     Program { name: "process_exec", place: Place::Tracepoint("sched_process_exec") },
     Program { name: "process_fork", place: Place::Tracepoint("sched_process_fork") },
@@ -58,6 +60,7 @@ pub const PROGRAMS: [Program; 15] = [
     Program { name: "call_write", place: Place::Tail(tail::WRITE) },
     Program { name: "call_bare", place: Place::Tail(tail::BARE) },
     Program { name: "call_mmsg", place: Place::Tail(tail::MMSG) },
+    Program { name: "call_receive", place: Place::Tail(tail::RECEIVE) },
     Program { name: "walk", place: Place::Tail(tail::WALK) },
 ];
 

@@ -27,6 +27,8 @@ macro_rules! offsets {
             $(#[doc = concat!("`", $of, ".", $field, "`")] pub $name: u32,)*
             /// Not an offset: the bit of `dentry.d_flags` that marks a mount point (an enumerator, or 1<<16).
             pub mounted_flag: u32,
+            /// In bits: `sock.sk_userlocks`, four bits of which one says that the program chose the port.
+            pub userlocks_bit: u32,
         }
 
         /// The wanted fields, in the order of [`Offsets`].
@@ -42,12 +44,20 @@ macro_rules! offsets {
 
         impl Offsets {
             /// Nothing known.
-            pub const UNKNOWN: Self = Self { $($name: MISSING,)* mounted_flag: 1 << 16 };
+            pub const UNKNOWN: Self = Self { $($name: MISSING,)* mounted_flag: 1 << 16, userlocks_bit: MISSING };
 
             /// Builds the table by asking for each field in turn; the answer is its offset or [`MISSING`].
-            pub fn from_answers(mut ask: impl FnMut(&Field) -> u32, mounted_flag: u32) -> Self {
+            pub fn from_answers(
+                mut ask: impl FnMut(&Field) -> u32,
+                mounted_flag: u32,
+                userlocks_bit: u32,
+            ) -> Self {
                 let mut fields = FIELDS.iter();
-                Self { $($name: fields.next().map_or(MISSING, &mut ask),)* mounted_flag }
+                Self {
+                    $($name: fields.next().map_or(MISSING, &mut ask),)*
+                    mounted_flag,
+                    userlocks_bit,
+                }
             }
 
             /// The offsets in the order of [`FIELDS`].

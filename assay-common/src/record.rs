@@ -120,8 +120,8 @@ pub struct SockFacts {
     pub local4: [u8; 4],
     /// Local IPv6 address.
     pub local6: [u8; 16],
-    /// Always zero.
-    pub padding: u32,
+    /// 1 when the port is the kernel's choice, not the program's.
+    pub is_port_chosen: u32,
 }
 
 const _: () = assert!(size_of::<Header>() == 112);

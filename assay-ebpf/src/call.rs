@@ -121,6 +121,9 @@ fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
     const PTRACE_COMPAT: u64 = 26;
     const PTRACE_ATTACH: u64 = 16;
     const PTRACE_SEIZE: u64 = 0x4206;
+    if call.op == Op::Receive as u16 && ret < 0 {
+        return None;
+    }
     if call.shape == Shape::Opened as u8 {
         return Some(if ret >= 0 { tail::OPENED } else { tail::PATHS });
     }

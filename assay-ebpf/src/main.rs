@@ -23,6 +23,8 @@ mod network;
 #[cfg(target_arch = "bpf")]
 mod process;
 #[cfg(target_arch = "bpf")]
+mod receive;
+#[cfg(target_arch = "bpf")]
 mod scope;
 #[cfg(target_arch = "bpf")]
 mod start;

@@ -128,6 +128,8 @@ pub struct Scratch {
     pub chain: crate::chain::Chain,
     /// Resolving one string.
     pub state: crate::walk::Walk,
+    /// Where the descriptors of a message begin, in user memory.
+    pub received: u64,
     /// How the call is read.
     pub call: assay_common::calls::Call,
 }

@@ -4,6 +4,7 @@ use assay_common::calls::{NONE, Op};
 use assay_common::kind::SectionTag;
 use assay_common::limits::{MMSG_LEN, SOCKADDR_LEN, WALK_START};
 use assay_common::names::tail;
+use assay_common::offsets::MISSING;
 use assay_common::record::{Header, SockFacts, flags};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::macros::raw_tracepoint;
@@ -150,7 +151,7 @@ pub fn put_socket_file(scratch: &mut Scratch, file: u64) -> u16 {
         local_port: read(sk + off!(sk_num)),
         local4: read(sk + off!(sk_rcv_saddr)),
         local6: [0; 16],
-        padding: 0,
+        is_port_chosen: u32::from(is_port_chosen(sk)),
     };
     if family == 10 {
         facts.local6 = read(sk + off!(sk_rcv_saddr6));
@@ -175,4 +176,16 @@ pub fn put_socket_file(scratch: &mut Scratch, file: u64) -> u16 {
         }
     }
     family
+}
+
+/// Whether a socket's port is the kernel's choice: `SOCK_BINDPORT_LOCK` is set when the program named one.
+#[inline(always)]
+fn is_port_chosen(sk: u64) -> bool {
+    const SOCK_BINDPORT_LOCK: u32 = 8;
+    let bit = off!(userlocks_bit);
+    if bit == u64::from(MISSING) || read::<u16>(sk + off!(sk_num)) == 0 {
+        return false;
+    }
+    let byte: u8 = read(sk + bit / 8);
+    (u32::from(byte) >> (bit % 8)) & SOCK_BINDPORT_LOCK == 0
 }

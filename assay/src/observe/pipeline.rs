@@ -1,6 +1,6 @@
 //! Records in, observations out, with everything that was not one counted: decode → resolve → filter. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use assay_common::calls::Op;
 
@@ -30,6 +30,8 @@ pub struct Pipeline {
     records: u64,
     processes: ProcessTable,
     uring: UringTable,
+    /// (device, inode) → how the run opened it: `FMODE_READ`, `FMODE_WRITE`.
+    opened: HashMap<(u32, u64), u32>,
     filtered: BTreeMap<&'static str, u64>,
     ledger: LossLedger,
 }
@@ -61,6 +63,7 @@ impl Pipeline {
             records: 0,
             processes: ProcessTable::default(),
             uring: UringTable::default(),
+            opened: HashMap::new(),
             filtered: BTreeMap::new(),
             ledger: LossLedger::default(),
         }
@@ -87,6 +90,10 @@ impl Pipeline {
                 self.ledger.admit(kind, "record-overflow", "a record was longer than the observer holds");
             }
         }
+        if self.is_own_file(&event) {
+            self.filter("received-own");
+            return;
+        }
         match self.uring.join(event) {
             Joined::Event(event) => self.observe(*event).into_iter().for_each(each),
             Joined::Waits => self.filter("io-uring-submitted"),
@@ -97,6 +104,27 @@ impl Pipeline {
                 self.observe(*event).into_iter().for_each(&mut each);
             }
         }
+    }
+
+    /// Remembers what the run opened, and tells whether a descriptor that came in a message is of a file it opened that
+    /// way itself: passing one on among its own processes is no act. So is what is no file of a tree.
+    fn is_own_file(&mut self, event: &Event) -> bool {
+        const FMODE_BOTH: u32 = 3;
+        const S_IFMT: u32 = 0o170_000;
+        const FILES: [u32; 4] = [0o100_000, 0o040_000, 0o020_000, 0o060_000];
+        let EventKind::Call(call) = &event.kind else { return false };
+        if call.ret < 0 || !matches!(call.op, Op::Open | Op::Receive) {
+            return false;
+        }
+        let Some(file) = &call.file else { return call.op == Op::Receive };
+        let key = (file.dev, file.ino);
+        let how = file.f_mode & FMODE_BOTH;
+        if call.op == Op::Open {
+            *self.opened.entry(key).or_default() |= how;
+            return false;
+        }
+        let is_file = FILES.contains(&(file.mode & S_IFMT));
+        !is_file || how & !self.opened.get(&key).copied().unwrap_or(0) == 0
     }
 
     fn filter(&mut self, reason: &'static str) {

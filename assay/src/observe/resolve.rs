@@ -76,7 +76,6 @@ fn resolve_call(call: &Call, processes: &ProcessTable, sees_uring: bool) -> Reso
         // Its requests are told one by one.
         Op::IoUring if sees_uring => return Resolved::Nothing("io-uring-setup"),
         Op::IoUring => blind("io-uring", b""),
-        Op::PidfdGetfd => blind("pidfd-getfd", b""),
         Op::OtherProcess => {
             let target = call.args[usize::from(call.nr == 101 || call.nr == 26)] as u32;
             if processes.contains(target) {
@@ -181,6 +180,7 @@ fn file_op(call: &Call) -> Option<FileOp> {
         Op::Chdir => FileOp::Chdir,
         Op::Chroot => FileOp::Chroot,
         Op::Write => FileOp::Write,
+        Op::Receive => FileOp::Receive,
         // Acts of another shape.
         Op::Rename
         | Op::Link
@@ -192,7 +192,6 @@ fn file_op(call: &Call) -> Option<FileOp> {
         | Op::Send
         | Op::Socket
         | Op::IoUring
-        | Op::PidfdGetfd
         | Op::OtherProcess => return None,
     })
 }
@@ -202,10 +201,22 @@ fn file(call: &Call, op: FileOp) -> Act {
         op,
         path: path_of(&call.a, call.file.as_ref()),
         requested: requested(&call.a),
-        access: if op == FileOp::Write { BTreeSet::from([Access::Write]) } else { BTreeSet::new() },
+        access: match op {
+            FileOp::Write => BTreeSet::from([Access::Write]),
+            FileOp::Receive => call.file.as_ref().map(access_of).unwrap_or_default(),
+            _ => BTreeSet::new(),
+        },
         kind: call.file.as_ref().map_or(FileKind::Unknown, kind_of),
         is_path_only: false,
     })
+}
+
+/// What an open file allows.
+fn access_of(file: &FileFacts) -> BTreeSet<Access> {
+    const FMODE_READ: u32 = 1;
+    const FMODE_WRITE: u32 = 2;
+    let bits = [(FMODE_READ, Access::Read), (FMODE_WRITE, Access::Write)];
+    bits.into_iter().filter(|(bit, _)| file.f_mode & bit != 0).map(|(_, access)| access).collect()
 }
 
 fn requested(arg: &PathArg) -> Option<Vec<u8>> {
@@ -400,7 +411,7 @@ fn net(call: &Call) -> Result<Act, &'static str> {
             Some(_) => Endpoint::UnixPath(path_of(&call.a, None)),
             None => endpoint::local(socket, call.unix_name.as_ref()),
         };
-        return Ok(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: false }));
+        return Ok(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: socket.is_port_chosen != 0 }));
     }
     let mut end = match &call.address {
         Some(address)
@@ -420,7 +431,7 @@ fn net(call: &Call) -> Result<Act, &'static str> {
     if op == NetOp::Bind && call.ret >= 0 {
         match &mut end {
             // The kernel has chosen.
-            Endpoint::Inet(at) if at.port() == 0 => {
+            Endpoint::Inet(at) if at.port() == 0 || socket.is_port_chosen != 0 => {
                 at.set_port(socket.local_port);
                 is_ephemeral = true;
             }

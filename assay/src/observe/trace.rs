@@ -77,7 +77,7 @@ impl TraceWriter {
     fn file(&mut self, act: &FileAct, out: &mut String) {
         self.path("path", &act.path, out);
         self.requested("requested", act.requested.as_deref(), &act.path, out);
-        if act.op == FileOp::Open {
+        if matches!(act.op, FileOp::Open | FileOp::Receive) {
             out.push_str(",\"access\":[");
             for (position, access) in act.access.iter().enumerate() {
                 let comma = if position > 0 { "," } else { "" };
@@ -232,6 +232,7 @@ pub fn file_op(op: FileOp) -> &'static str {
         FileOp::Chdir => "chdir",
         FileOp::Chroot => "chroot",
         FileOp::Write => "write",
+        FileOp::Receive => "recvmsg",
     }
 }
 

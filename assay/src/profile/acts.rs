@@ -162,7 +162,7 @@ pub fn needs(effect: EffectKind, side: Side) -> &'static [Need] {
 pub fn classes_of_file(act: &FileAct) -> Classes {
     let mut classes = Classes::default();
     match act.op {
-        FileOp::Open => {
+        FileOp::Open | FileOp::Receive => {
             let asks = |access| act.access.contains(&access);
             if act.is_path_only {
                 return classes;

@@ -305,7 +305,8 @@ impl Want {
                     | FileOp::Chown
                     | FileOp::Utime
                     | FileOp::Chdir
-                    | FileOp::Write => return None,
+                    | FileOp::Write
+                    | FileOp::Receive => return None,
                 };
                 (effect, call, file.path.bytes.clone())
             }

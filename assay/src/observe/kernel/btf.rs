@@ -122,7 +122,14 @@ impl<'a> Btf<'a> {
         Offsets::from_answers(
             |field| self.offset(field).unwrap_or(MISSING),
             self.mounted_flag.unwrap_or(DCACHE_MOUNTED),
+            self.bit_offset("sock", "sk_userlocks").unwrap_or(MISSING),
         )
+    }
+
+    /// Where a bit field begins, in bits.
+    fn bit_offset(&self, of: &str, field: &str) -> Option<u32> {
+        let structs = self.structs.get(of.as_bytes())?;
+        structs.iter().find_map(|&id| self.member(id, field.as_bytes(), DEPTH)).map(|(bits, _)| bits)
     }
 
     fn offset(&self, field: &Field) -> Option<u32> {

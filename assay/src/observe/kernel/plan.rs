@@ -73,6 +73,7 @@ mod tests {
                 if field.of == "unix_sock" { MISSING } else { next }
             },
             1,
+            MISSING,
         );
         assert_eq!(plan(offsets).unwrap().missing, ["unix_sock.addr", "unix_sock.path"]);
     }
