@@ -23,6 +23,7 @@ mod replay;
 mod rights;
 mod scope;
 mod shutdown;
+mod stability;
 mod stage;
 mod terminal;
 mod transparency;

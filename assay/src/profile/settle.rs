@@ -53,6 +53,7 @@ pub(super) fn settle(run: &Canonicalizer, end: RunEnd) -> Canonical {
         settling.file(fact, *hits);
     }
     settling.sockets();
+    settling.tell_what_is_itself();
     let processes = settling.processes(argv_secrets);
     settling.write(&command, processes, end)
 }
@@ -271,6 +272,26 @@ impl Settling<'_> {
             self.fold_entry(self.namer.bytes(id), own, &naming.rules);
         }
         naming
+    }
+
+    /// A name that a fold leads to can be the name of a path as well: then it undoes to itself too.
+    fn tell_what_is_itself(&mut self) {
+        let led_to: HashSet<String> = self.folded.iter().map(|(_, _, to)| to.clone()).collect();
+        let files = self.run.files.keys().flat_map(|fact| {
+            let to = fact.to.filter(|_| fact.class != ActClass::Symlink);
+            std::iter::once(fact.path).chain(to)
+        });
+        let sockets = self.run.sockets.keys().filter_map(|fact| match fact.place {
+            NetPlace::Path(path) => Some(path),
+            _ => None,
+        });
+        let paths: BTreeSet<PathId> = files.chain(sockets).collect();
+        for path in paths {
+            let naming = self.namer.name(path);
+            if naming.rules.is_empty() && led_to.contains(&naming.text) {
+                self.fold_entry(self.namer.bytes(path), &naming.text, &["itself"]);
+            }
+        }
     }
 
     fn fold_entry(&mut self, from: &[u8], to: &str, rules: &[&'static str]) {

@@ -407,7 +407,8 @@ fn undo(canonical: &Canonical) -> BTreeSet<Vec<u8>> {
             Some((variable, rest)) if is_root(variable) => (canonical.roots[variable].as_str(), rest),
             _ => ("", name.as_str()),
         };
-        if !rest.contains("${") {
+        // What a fold leads to is undone by the folds alone.
+        if !rest.contains("${") && !canonical.folded.iter().any(|fold| fold.to == *name) {
             names.insert(unescape(&format!("{root}{rest}")).unwrap());
         }
     }

@@ -284,6 +284,8 @@ fn a_temporary_file_renamed_onto_its_target_is_a_write_of_the_target() {
         [
             ("derived-name+temp-rename", "${WORKDIR}/.f.txt.${RANDOM}"),
             ("derived-name+temp-rename", "${WORKDIR}/f.txt"),
+            ("itself", "${WORKDIR}/data.txt"),
+            ("itself", "${WORKDIR}/f.txt"),
             ("temp-name+temp-rename", "${WORKDIR}/data.txt"),
             ("temp-name+temp-rename", "${WORKDIR}/sed${RANDOM}"),
         ]
