@@ -141,6 +141,9 @@ pub struct Recorded {
     pub tally: Option<Tally>,
 }
 
+/// Our own priority while the command runs, as `nice` has it. The command was started before with the one it was given.
+const READER_NICENESS: i32 = -10;
+
 /// A record in the making.
 #[derive(Debug)]
 pub struct Recorder {
@@ -230,6 +233,9 @@ impl Recorder {
             stream::write_head(&mut head, subject).expect("writing to a Vec cannot fail");
             records.out.write(&head);
         }
+        // The command may keep every processor busy; whoever reads along must get a turn all the same. Where we may not,
+        // records that are not read in time are counted as lost.
+        rustix::process::setpriority_process(None, READER_NICENESS).ok();
         // Without it, what the kernel half cannot finish stays unverified, which every such path then says.
         self.observer.follow(pid).ok();
         // Without a profile too: what the policy stopped is told at the end of every run.
@@ -303,7 +309,7 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
         }
     }
     let (record, canonical, withheld) = match recorder {
-        Some(recorder) => close(recorder, ended, &mut told),
+        Some(recorder) => close(recorder, ended, targets, &mut told),
         None => (Record::unobserved(), assemble::without_observer(ended), None),
     };
     told.losses = assemble::loss_sentences(&record.ledger);
@@ -339,6 +345,7 @@ impl Record {
 fn close(
     mut recorder: Recorder,
     ended: &Ended,
+    targets: &Targets,
     told: &mut Recorded,
 ) -> (Record, Option<Canonical>, Option<Withheld>) {
     while recorder.drain() > 0 {}
@@ -354,10 +361,10 @@ fn close(
     if let Some(mut trace) = sinks.trace {
         let end = trace.writer.end(record.ledger.total_lost());
         trace.out.write(end.as_bytes());
-        trace.out.close("trace", told);
+        trace.out.close("trace", targets, told);
     }
     if let Some(records) = sinks.records {
-        records.out.close("records", told);
+        records.out.close("records", targets, told);
     }
     let canonical = canonicalizer.map(|canonicalizer| canonicalizer.finish(assemble::run_end(ended)));
     (record, canonical, Some(withheld))

@@ -1,13 +1,14 @@
 //! An artifact that is written while the run lasts: buffered, hashed as it goes, its first error kept for the end.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use super::artifact::{Owner, Target, Written};
-use super::recorder::Recorded;
+use super::recorder::{Recorded, Targets};
 use crate::canon::digest::Digest;
 
 /// A file that grows.
@@ -47,15 +48,52 @@ impl Stream {
         }
     }
 
-    /// Ends it, and tells where it is or why it is not whole.
-    pub fn close(mut self, name: &'static str, recorded: &mut Recorded) {
+    /// Ends it, and tells where it is or why it is not whole. The command may have been able to reach it: what was
+    /// changed is said to be, and what was only taken away is put back.
+    pub fn close(mut self, name: &'static str, targets: &Targets, recorded: &mut Recorded) {
         self.flush();
-        match self.state {
-            Ok(_) => {
-                let sha256 = Digest::from_raw(self.hasher.finalize().into());
-                recorded.written.push((name, Written { path: self.path, sha256 }));
+        let sha256 = Digest::from_raw(self.hasher.finalize().into());
+        let kept = self.state.and_then(|out| {
+            let failed = |error: &dyn std::fmt::Display| format!("write {}: {error}", self.path.display());
+            let mut file = out.into_inner().map_err(|error| failed(&error))?;
+            if hash_of(&mut file).map_err(|error| failed(&error))? != sha256 {
+                return Err(failed(&"somebody else changed it while the run lasted"));
             }
+            if is_in_place(&file, &self.path) {
+                return Ok(());
+            }
+            let Some(Ok(target)) = targets.of(name) else {
+                return Err(failed(&"somebody took it away while the run lasted"));
+            };
+            let again = target.write(targets.owner, |out| {
+                file.rewind()?;
+                io::copy(&mut file, out).map(drop)
+            });
+            again.map(drop).map_err(|error| error.to_string())
+        });
+        match kept {
+            Ok(()) => recorded.written.push((name, Written { path: self.path, sha256 })),
             Err(reason) => recorded.unwritten.push(reason),
         }
     }
+}
+
+/// The digest of what is in the file now.
+fn hash_of(file: &mut File) -> io::Result<Digest> {
+    file.rewind()?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(Digest::from_raw(hasher.finalize().into()));
+        }
+        hasher.update(&buffer[..count]);
+    }
+}
+
+/// Whether the path still leads to this very file.
+fn is_in_place(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else { return false };
+    (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
