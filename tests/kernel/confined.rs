@@ -94,15 +94,30 @@ impl Scene {
         self.run_program(policy, &["sh", "-c", script])
     }
 
-    #[expect(unsafe_code, reason = "what the launcher does to itself is done between fork and exec here")]
     pub fn run_program(&self, policy: &Policy, argv: &[&str]) -> (Output, Plan) {
+        let plan = self.plan(policy);
+        (self.run_planned(&plan, argv), plan)
+    }
+
+    /// What this kernel would be told.
+    pub fn plan(&self, policy: &Policy) -> Plan {
         let host = probe();
-        let plan = plan(policy, &host.landlock, &survey(policy), Means::probe(&host));
+        plan(policy, &host.landlock, &survey(policy), Means::probe(&host))
+    }
+
+    /// Runs a program under a plan.
+    pub fn run_planned(&self, plan: &Plan, argv: &[&str]) -> Output {
+        self.try_planned(plan, argv).expect("start the command")
+    }
+
+    /// As [`run_planned`](Self::run_planned); an error is one of confining it.
+    #[expect(unsafe_code, reason = "what the launcher does to itself is done between fork and exec here")]
+    pub fn try_planned(&self, plan: &Plan, argv: &[&str]) -> std::io::Result<Output> {
         let group = Group::new();
         let table = plan.net.clone().expect("this kernel takes cgroup programs");
         let directory = File::open(&group.0).unwrap();
         let held = cgroup::hold(&table, directory.as_fd()).expect("hold the network rules");
-        let confinement = Confinement::from_bytes(&Confinement::of(&plan, b"").to_bytes()).unwrap();
+        let confinement = Confinement::from_bytes(&Confinement::of(plan, b"").to_bytes()).unwrap();
         let procs = group.0.join("cgroup.procs");
         let mut command = Command::new(argv[0]);
         command.args(&argv[1..]).current_dir(self.path("w")).env("HOME", self.path("home"));
@@ -121,9 +136,9 @@ impl Scene {
                 Ok(())
             });
         }
-        let output = command.output().expect("start the command");
+        let output = command.output();
         drop(held);
-        (output, plan)
+        output
     }
 
     /// What the script prints, errors included, in lines.

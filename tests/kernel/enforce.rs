@@ -196,6 +196,63 @@ fn the_network_is_held_by_address_port_and_family() {
 }
 
 #[test]
+fn all_but_one_address_is_held_as_that() {
+    if !are_met("all_but_one_address_is_held_as_that", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let reach = |rules: &str, address: &str| {
+        let policy = scene.policy(&format!("{OPEN_WORKDIR}}}\nnet: {rules}"));
+        let script = format!(
+            "import socket\ntry:\n socket.create_connection(('{address}', {port}), 2)\n print('passed')\nexcept OSError as e:\n print(e.errno)\n"
+        );
+        let (output, plan) = scene.run_program(&policy, &["python3", "-c", &script]);
+        assert_eq!(plan.degradations, [].into(), "{rules}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    for allow in ["*:*", "0.0.0.0/0:*", "0.0.0.0/0"] {
+        let rules =
+            format!("{{allow: ['{allow}'], deny: ['127.0.0.2', '169.254.169.254', '127.0.0.3:{port}']}}");
+        assert_eq!(reach(&rules, "127.0.0.1"), "passed", "{allow}");
+        assert_eq!(reach(&rules, "127.0.0.2"), "1", "{allow}");
+        assert_eq!(reach(&rules, "127.0.0.3"), "1", "{allow}");
+        assert_eq!(reach(&rules, "169.254.169.254"), "1", "{allow}");
+        assert_eq!(reach(&format!("{{allow: ['{allow}']}}"), "127.0.0.2"), "passed", "{allow}");
+    }
+    assert_eq!(reach("{allow: ['127.0.0.1:*'], deny: ['*:*']}", "127.0.0.1"), "1");
+}
+
+#[test]
+fn a_socket_that_is_gone_before_it_is_held_stops_nothing() {
+    if !are_met("a_socket_that_is_gone_before_it_is_held_stops_nothing", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    for place in ["sockets", "w/sockets"] {
+        let directory = scene.path(place);
+        fs::create_dir(&directory).unwrap();
+        let listener = UnixListener::bind(directory.join("s")).unwrap();
+        let policy = scene.policy(&format!(
+            "{OPEN_WORKDIR}}}\nnet: {{allow: ['127.0.0.1:*'], deny: ['unix:{}/s']}}",
+            directory.display()
+        ));
+        let plan = scene.plan(&policy);
+        drop(listener);
+        fs::remove_dir_all(&directory).unwrap();
+        let output = scene.run_planned(&plan, &["sh", "-c", "echo ran"]);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n", "{place}: {output:?}");
+    }
+    // A denied name that the run could make again is not let go.
+    scene.file("w/kept/secret", "x");
+    let policy = scene.policy(&format!("{OPEN_WORKDIR}, deny: [kept/secret]}}"));
+    let plan = scene.plan(&policy);
+    fs::remove_dir_all(scene.path("w/kept")).unwrap();
+    assert!(scene.try_planned(&plan, &["true"]).is_err());
+}
+
+#[test]
 fn without_a_network_rule_there_is_no_network_but_sockets_of_its_own() {
     if !are_met("without_a_network_rule_there_is_no_network_but_sockets_of_its_own", NEEDS) {
         return;

@@ -142,13 +142,17 @@ fn v4(code: &mut Vec<u64>, table: &NetTable, call: Call) {
             let body = within_ports(entry.ports, answer(false).to_vec());
             guard(code, &[(ADDRESS[0], 0)], body);
         }
-        if let Some(words) = v4_conditions(entry.net) {
-            code.extend(compare(&words, within_ports(entry.ports, answer(false).to_vec())));
+        if let Some(words) = v4_conditions(entry.net)
+            && decide(code, &words, entry.ports, false)
+        {
+            return;
         }
     }
     for entry in allowed(table, call) {
-        if let Some(words) = v4_conditions(entry.net) {
-            code.extend(compare(&words, within_ports(entry.ports, answer(true).to_vec())));
+        if let Some(words) = v4_conditions(entry.net)
+            && decide(code, &words, entry.ports, true)
+        {
+            return;
         }
     }
     code.extend(answer(false));
@@ -163,13 +167,17 @@ fn v6(code: &mut Vec<u64>, table: &NetTable, call: Call) {
         if call == Call::Bind {
             guard(code, &unspecified, within_ports(entry.ports, answer(false).to_vec()));
         }
-        if let Some(words) = v6_conditions(entry.net) {
-            code.extend(compare(&words, within_ports(entry.ports, answer(false).to_vec())));
+        if let Some(words) = v6_conditions(entry.net)
+            && decide(code, &words, entry.ports, false)
+        {
+            return;
         }
     }
     for entry in allowed(table, call) {
-        if let Some(words) = v6_conditions(entry.net) {
-            code.extend(compare(&words, within_ports(entry.ports, answer(true).to_vec())));
+        if let Some(words) = v6_conditions(entry.net)
+            && decide(code, &words, entry.ports, true)
+        {
+            return;
         }
     }
     code.extend(answer(false));
@@ -220,6 +228,16 @@ fn v6_conditions(net: Option<IpNet>) -> Option<Vec<Word>> {
         }
         Some(IpNet { address: IpAddr::V4(_), .. }) => None,
     }
+}
+
+/// Answers when the words and the port match. Tells whether they always do: then nothing may come after it, since the
+/// kernel refuses a program with instructions that are never reached.
+fn decide(code: &mut Vec<u64>, words: &[Word], ports: Ports, allowed: bool) -> bool {
+    let answer = answer(allowed);
+    let decision = compare(words, within_ports(ports, answer.to_vec()));
+    let is_final = decision == answer;
+    code.extend(decision);
+    is_final
 }
 
 /// Runs `body` when the words match.

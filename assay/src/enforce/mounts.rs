@@ -5,7 +5,7 @@
 //! directories above it, up to the writable tree it lies in, are bound onto themselves: a mount point can be
 //! neither moved nor removed. Landlock, applied afterwards, refuses every change of mounts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,7 +31,7 @@ pub struct Hold {
     /// The directories that are pinned for it, outermost first.
     #[serde(with = "super::grant::path_list")]
     pub pins: Vec<Vec<u8>>,
-    /// Whether the run could make it, were it not there.
+    /// Whether the run could make it, were it not there, and must not.
     pub is_makeable: bool,
 }
 
@@ -76,15 +76,23 @@ pub fn hold(holds: &[Hold], placeholders: &[Placeholders], scratch: &[u8]) -> Re
         .map_err(|errno| at(b"/")(errno.into()))?;
     let here = std::env::current_dir();
     placeholders::place(placeholders, scratch)?;
-    let pins: BTreeSet<&Vec<u8>> = holds.iter().flat_map(|hold| &hold.pins).collect();
     // In this order a directory comes before what is beneath it.
-    for path in pins {
+    let mut pins = BTreeMap::<&Vec<u8>, bool>::new();
+    for hold in holds {
+        for pin in &hold.pins {
+            *pins.entry(pin).or_default() |= hold.is_makeable;
+        }
+    }
+    // What is gone since it was looked for, and is nothing when the run makes it again, needs not be held.
+    for (path, is_makeable) in pins {
         let path_os = OsStr::from_bytes(path);
-        mount_bind_recursive(path_os, path_os).map_err(|errno| at(path)(errno.into()))?;
+        match mount_bind_recursive(path_os, path_os) {
+            Err(_) if !is_makeable && is_gone(path) => {}
+            done => done.map_err(|errno| at(path)(errno.into()))?,
+        }
     }
     for hold in holds {
         match hold_one(hold) {
-            // Gone since it was looked for, and the run cannot make it: there is nothing to hold.
             Err(_) if !hold.is_makeable && is_gone(&hold.path) => {}
             done => done.map_err(at(&hold.path))?,
         }

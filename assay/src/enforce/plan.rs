@@ -357,7 +357,8 @@ impl<'a> FilePlan<'a> {
             if is_writable || !self.landlock.has(Right::ResolveUnix) {
                 let pins = self.pins(path);
                 let means = MountMeans::MaskFile;
-                self.holds.push(Hold { path: path.clone(), means, pins, is_makeable: is_writable });
+                // A socket that the run makes in the place of one that is gone is its own.
+                self.holds.push(Hold { path: path.clone(), means, pins, is_makeable: false });
             }
         }
     }

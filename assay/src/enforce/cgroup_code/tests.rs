@@ -84,6 +84,10 @@ fn the_program_and_the_policy_say_the_same() {
         "{allow: ['*'], deny: ['127.0.0.0/8:22', '[::1]:22']}",
         "{allow: ['192.168.0.0/31', '[2001:db8:8000::/33]:7', '0.0.0.0:8080', '[::]:8080']}",
         "{deny: ['*']}",
+        "{allow: ['*:*'], deny: ['169.254.169.254', '127.0.0.1:9']}",
+        "{allow: ['0.0.0.0/0:*', '10.0.0.0/8'], deny: ['10.1.0.0/16:22']}",
+        "{allow: ['[::]/0:*', '*:443'], deny: ['[::1]:22']}",
+        "{allow: ['*:*'], deny: ['*:*', '10.0.0.1']}",
     ];
     let addresses = [
         "10.0.0.1",
@@ -132,6 +136,51 @@ fn the_program_and_the_policy_say_the_same() {
                         want,
                         "{rules} {call:?} {address} {port}"
                     );
+                }
+            }
+        }
+    }
+}
+
+/// Whether the kernel would find a way to each instruction: it refuses a program where it does not.
+fn is_all_reached(code: &[u64]) -> bool {
+    let mut reached = vec![false; code.len()];
+    let mut open = vec![0usize];
+    while let Some(at) = open.pop() {
+        if std::mem::replace(&mut reached[at], true) {
+            continue;
+        }
+        let word = code[at];
+        match word as u8 {
+            EXIT => {}
+            JUMP_IF_NOT_EQUAL | JUMP_IF_GREATER | JUMP_IF_LESS => {
+                open.extend([at + 1, at + 1 + usize::from((word >> 16) as u16)]);
+            }
+            _ => open.push(at + 1),
+        }
+    }
+    reached.into_iter().all(|is_reached| is_reached)
+}
+
+#[test]
+fn what_allows_or_denies_everything_leaves_no_dead_code() {
+    for rules in [
+        "{allow: ['*:*']}",
+        "{allow: ['*:*', '10.0.0.1:80']}",
+        "{allow: ['*:*'], deny: ['169.254.169.254']}",
+        "{allow: ['0.0.0.0/0:*']}",
+        "{allow: ['0.0.0.0/0', '[::]/0', '127.0.0.1:1']}",
+        "{allow: ['[::]/0:*'], deny: ['[::1]:22']}",
+        "{allow: ['127.0.0.1:*'], deny: ['*:*', '10.0.0.1']}",
+        "{deny: ['0.0.0.0/0']}",
+        "{}",
+    ] {
+        let mut table = table(&policy(rules));
+        for nameservers in [vec![], vec!["192.0.2.53".parse().unwrap(), "2001:db8::53".parse().unwrap()]] {
+            table.nameservers = nameservers;
+            for family in [Family::V4, Family::V6] {
+                for call in [Call::Reach, Call::Bind] {
+                    assert!(is_all_reached(&program(&table, family, call)), "{rules} {family:?} {call:?}");
                 }
             }
         }
