@@ -11,6 +11,7 @@ mod file;
 mod harness;
 mod held;
 mod inside;
+mod kept;
 mod launch;
 mod load;
 mod loss;

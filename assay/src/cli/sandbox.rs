@@ -198,6 +198,10 @@ impl Notices for Output {
     fn note(&self, text: &str) {
         Self::note(self, text);
     }
+
+    fn detail(&self, text: &str) {
+        Self::detail(self, text);
+    }
 }
 
 /// What went wrong, whoever reads it.

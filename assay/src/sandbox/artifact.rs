@@ -116,6 +116,8 @@ impl Target {
                 rustix::fs::unlinkat(&self.directory, &temporary, AtFlags::empty()).ok();
                 return Err(error.into());
             }
+            // Who cuts it short must not make a hole of it.
+            rustix::fs::fcntl_setfl(&file, OFlags::APPEND)?;
             Ok(file)
         };
         open().map_err(|source| ArtifactError { path: self.path.clone(), source })

@@ -104,8 +104,10 @@ impl Hold {
         }
         match request.mode {
             Mode::Enforce => unheld.iter().for_each(|text| notices.warning(&format!("not held: {text}"))),
-            // A degradation in every artifact; on the command's own terminal it would only be in the way.
-            Mode::Default | Mode::DryRun => {}
+            // A degradation in every artifact; on the command's own terminal it would mostly be in the way.
+            Mode::Default | Mode::DryRun => {
+                unheld.iter().for_each(|text| notices.detail(&format!("not held: {text}")));
+            }
         }
         Ok(())
     }

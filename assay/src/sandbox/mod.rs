@@ -42,11 +42,14 @@ pub mod withheld;
 pub mod writing;
 
 use crate::evidence::Component;
+use crate::profile::name::Name;
 
 use artifact::Written;
 use assemble::Tally;
+use cgroup::Group;
 use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
+use environment::Environment;
 use hold::Hold;
 use members::Members;
 use notice::Notices;
@@ -97,7 +100,9 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
     }
     ending.unauthorised = recorded.unauthorised;
     ending.denied = recorded.denied;
+    // Apart, so that many of one kind do not hide the other.
     tell_sentences(&recorded.sentences, notices);
+    tell_sentences(&recorded.launch, notices);
     let decision = outcome::decide(&ending);
     let mut finished =
         Finished { decision, child: ending.child, written: recorded.written, tally: recorded.tally };
@@ -127,6 +132,25 @@ fn tell_sentences(sentences: &[String], notices: &dyn Notices) {
     }
 }
 
+/// What was prepared, for who asks.
+fn tell_preparations(
+    group: Option<&Group>,
+    places: &Places,
+    environment: &Environment,
+    notices: &dyn Notices,
+) {
+    match group {
+        Some(group) => notices.detail(&format!("control group: {}", group.directory().display())),
+        None => notices.detail("control group: none"),
+    }
+    if let Some(tmpdir) = &places.tmpdir {
+        notices.detail(&format!("private TMPDIR: {}", tmpdir.display()));
+    }
+    for name in &environment.removed {
+        notices.detail(&format!("removed from the environment: {}", Name::from_bytes(name)));
+    }
+}
+
 /// A run that started.
 struct Lived {
     child: ChildEnd,
@@ -150,6 +174,7 @@ fn live(
         start::owner_of_child(request),
         start::last_words(request),
     )?;
+    start::refuse_without_group(request, &stage)?;
     let group = stage.group().ok().cloned();
     let members = stage.members()?;
     if group.is_none() {
@@ -175,6 +200,8 @@ fn live(
         // Only now is it known what the policy lets stay; nothing that it was read by can change by it.
         environment = start::make_environment(request, tmpdir.as_deref(), hold.env_allow());
     }
+
+    tell_preparations(group.as_ref(), &places, &environment, notices);
 
     // The launcher prepares itself while the observer is armed, and then waits for the word.
     let spec = start::launch_spec(request, &environment, group.as_ref(), hold.confinement());

@@ -12,4 +12,6 @@ pub trait Notices {
     fn hint(&self, text: &str);
     /// A fact.
     fn note(&self, text: &str);
+    /// A fact for who asks for more.
+    fn detail(&self, text: &str);
 }

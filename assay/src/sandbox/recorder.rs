@@ -137,6 +137,8 @@ pub struct Recorded {
     pub denied: u64,
     /// A sentence for each of both, and where observation ended.
     pub sentences: Vec<String>,
+    /// A sentence for each refusal of the launch's, and for each program that gains rights.
+    pub launch: Vec<String>,
     /// The run in a few numbers; `None` when nothing was observed.
     pub tally: Option<Tally>,
 }
@@ -310,7 +312,10 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
     }
     let (record, canonical, withheld) = match recorder {
         Some(recorder) => close(recorder, ended, targets, &mut told),
-        None => (Record::unobserved(), assemble::without_observer(ended), None),
+        None => {
+            writing::write_unobserved_trace(targets, &mut told);
+            (Record::unobserved(), assemble::without_observer(ended), None)
+        }
     };
     told.losses = assemble::loss_sentences(&record.ledger);
     if let Some(canonical) = canonical {
@@ -319,7 +324,7 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
         told.unauthorised = assemble::unauthorised(&evidence);
         told.denied = assemble::denied_by_policy(&evidence);
         told.sentences = ended.hold.sentences(&evidence);
-        told.sentences.extend(launch);
+        told.launch = launch;
         told.sentences.extend(assemble::departures(&evidence));
         writing::write(&evidence, ended, targets, &mut told);
     }

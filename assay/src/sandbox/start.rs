@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::cgroup::Group;
+use super::cgroup::{Group, GroupError};
 use super::child::{self, Launch, LaunchError};
 use super::environment::{Environment, EnvironmentRequest};
 use super::inherited::Inherited;
@@ -132,6 +132,27 @@ pub fn launch_spec(
     }
 }
 
+/// Refuses a run that is to be recorded where there can be no record, before anything else is looked into.
+pub fn refuse_without_group(request: &SandboxRequest, stage: &stage::Stage) -> Result<(), NotStarted> {
+    match stage.group() {
+        Err(error) if request.wants_record() && !request.allows_unobserved => Err(refusal(&no_group(error))),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn no_group(error: &GroupError) -> Unobservable {
+    Unobservable {
+        reason: error.to_string(),
+        hint:
+            "run as root, or where a control group is delegated to you, such as `systemd-run --user --scope`"
+                .into(),
+    }
+}
+
+fn refusal(unobservable: &Unobservable) -> NotStarted {
+    NotStarted::Refused(format!("{unobservable}; {}", unobservable.hint))
+}
+
 /// Arms the observer, or says what follows from there being none.
 pub fn arm(
     request: &SandboxRequest,
@@ -141,16 +162,12 @@ pub fn arm(
 ) -> Result<Option<Recorder>, NotStarted> {
     let armed = match stage.group() {
         Ok(group) => Recorder::arm(&Arming { request, group, targets }),
-        Err(error) => Err(Unobservable {
-            reason: error.to_string(),
-            hint: "run as root, or where a control group is delegated to you, such as `systemd-run --user --scope`"
-                .into(),
-        }),
+        Err(error) => Err(no_group(error)),
     };
     match armed {
         Ok(recorder) => Ok(Some(recorder)),
         Err(unobservable) if request.wants_record() && !request.allows_unobserved => {
-            Err(NotStarted::Refused(format!("{unobservable}; {}", unobservable.hint)))
+            Err(refusal(&unobservable))
         }
         Err(unobservable) => {
             notices.warning(&format!("nothing is recorded: {}", unobservable.reason));

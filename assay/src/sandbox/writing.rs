@@ -18,7 +18,8 @@ pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &m
     if let (Some(Ok(target)), Some(profile)) = (targets.of("profile"), &ended.request.artifacts.profile) {
         let identity = &evidence.identity;
         let run_id = identity::run_id(&identity::digest(identity));
-        let comments = suggest::comments(&identity.command, &run_id, &identity.effects);
+        let mut comments = suggest::comments(&identity.command, &run_id, &identity.effects);
+        comments.header.extend(caveats(evidence));
         let text =
             suggest::suggest(&identity.effects, &evidence.observed.folded).write(&comments, profile.format);
         keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
@@ -33,6 +34,29 @@ pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &m
             target.write(targets.owner, |out| bundle::write(evidence, &emission, out).map(drop)),
             recorded,
         );
+    }
+}
+
+/// What a reader of the profile alone must know. Only what follows from the identity, or is so of every run like it.
+fn caveats(evidence: &Evidence) -> Vec<String> {
+    let mut lines = Vec::new();
+    if evidence.coverage.ledger.is_unobserved {
+        lines
+            .push("nothing was observed: that it allows nothing says nothing of what the run did".to_owned());
+    }
+    match evidence.identity.degradations.len() {
+        0 => {}
+        1 => lines.push("1 degradation of the run is in its evidence".to_owned()),
+        many => lines.push(format!("{many} degradations of the run are in its evidence")),
+    }
+    lines
+}
+
+/// The trace of a run that nobody observed.
+pub fn write_unobserved_trace(targets: &Targets, recorded: &mut Recorded) {
+    const LINE: &[u8] = b"{\"end\":false,\"reason\":\"not observed\"}\n";
+    if let Some(Ok(target)) = targets.of("trace") {
+        keep("trace", target.write(targets.owner, |out| out.write_all(LINE)), recorded);
     }
 }
 
