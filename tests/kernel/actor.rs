@@ -71,13 +71,11 @@ impl Step {
 }
 
 /// A system call.
-#[expect(clippy::needless_pass_by_value, reason = "scripts read as lists of calls")]
 pub fn call<const N: usize>(nr: i64, args: [Arg; N]) -> Step {
     act(Act::Call(nr, Vec::from(args)))
 }
 
 /// A system call by the 32-bit entry, by its number there.
-#[expect(clippy::needless_pass_by_value, reason = "scripts read as lists of calls")]
 pub fn compat<const N: usize>(nr: i64, args: [Arg; N]) -> Step {
     act(Act::Compat(nr, Vec::from(args)))
 }

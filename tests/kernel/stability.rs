@@ -236,7 +236,7 @@ fn check(name: &str, programs: &[&'static str], before: &str, script: &str) {
     if let Some(table) = std::env::var_os("ASSAY_STABILITY_TABLE") {
         let effects: usize = first
             .iter()
-            .flat_map(|evidence| evidence["identity"]["effects"].as_object())
+            .filter_map(|evidence| evidence["identity"]["effects"].as_object())
             .flat_map(|lists| lists.values())
             .filter_map(|list| list.as_array().map(Vec::len))
             .sum();

@@ -1,5 +1,6 @@
 //! Completions, man pages and `docs/cli.md`, generated from the command line's own definition.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command, CommandFactory as _};
@@ -77,7 +78,8 @@ fn describe(command: &Command, text: &mut String) {
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let is_root = !name.contains(' ');
-    text.push_str(&format!("\n## `{name}`\n\n{}.\n\n    {usage}\n", about.trim_end_matches('.')));
+    // Writing to a String cannot fail, here and below.
+    let _ = write!(text, "\n## `{name}`\n\n{}.\n\n    {usage}\n", about.trim_end_matches('.'));
     let mut headings: Vec<&str> = Vec::new();
     let arguments = || {
         command.get_arguments().filter(|argument| {
@@ -93,14 +95,14 @@ fn describe(command: &Command, text: &mut String) {
         }
     }
     for heading in headings {
-        text.push_str(&format!("\n{heading}:\n\n"));
+        let _ = write!(text, "\n{heading}:\n\n");
         for argument in arguments().filter(|argument| heading_of(argument) == heading) {
             text.push_str(&option(argument));
         }
     }
     if let Some(more) = command.get_after_help() {
         let more = more.to_string().replace('\n', "\n    ");
-        text.push_str(&format!("\n    {more}\n"));
+        let _ = write!(text, "\n    {more}\n");
     }
     for subcommand in command.get_subcommands().filter(|one| !one.is_hide_set() && one.get_name() != "help") {
         describe(subcommand, text);
@@ -134,7 +136,7 @@ fn option(argument: &Arg) -> String {
         })
         .collect();
     if !values.is_empty() {
-        line.push_str(&format!("; one of {}", values.join(", ")));
+        let _ = write!(line, "; one of {}", values.join(", "));
     }
     let defaults: Vec<String> = argument
         .get_default_values()
@@ -143,7 +145,7 @@ fn option(argument: &Arg) -> String {
         .map(|value| format!("`{}`", value.to_string_lossy()))
         .collect();
     if !defaults.is_empty() {
-        line.push_str(&format!("; default {}", defaults.join(", ")));
+        let _ = write!(line, "; default {}", defaults.join(", "));
     }
     format!("{line}.\n")
 }

@@ -231,7 +231,9 @@ fn summarise(finished: &Finished, out: Output) {
         decision.reasons.iter().for_each(|reason| out.note(reason));
     }
     if let Some(tally) = &finished.tally {
-        tally_lines(tally).iter().for_each(|line| out.note(line));
+        for line in tally_lines(tally) {
+            out.note(&line);
+        }
     }
     for (kind, written) in &finished.written {
         let path = Name::from_bytes(written.path.as_os_str().as_encoded_bytes());

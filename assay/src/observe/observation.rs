@@ -107,7 +107,7 @@ pub enum FileOp {
     Chroot,
     /// A write through a descriptor that was open before the run
     Write,
-    /// recvmsg, recvmmsg, pidfd_getfd: a descriptor came from another process, for a file that the run has not opened
+    /// recvmsg, recvmmsg, `pidfd_getfd`: a descriptor came from another process, for a file that the run has not opened
     /// that way itself
     Receive,
 }
