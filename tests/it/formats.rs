@@ -225,7 +225,7 @@ fn the_evidence_profile_follows_its_schema_and_comes_back() {
 #[test]
 fn the_profile_follows_its_schema_and_loads_as_a_policy() {
     let evidence = evidence();
-    let profile = suggest(&evidence.identity.effects, &evidence.observed.folded);
+    let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &[]);
     let comments = comments(&evidence.identity.command, "sandbox_0", &evidence.identity.effects);
     let json = profile.write(&comments, Format::Json);
     let yaml = profile.write(&comments, Format::Yaml);

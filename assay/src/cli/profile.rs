@@ -13,6 +13,7 @@ use crate::profile::effect::Effect;
 use crate::profile::merge::{Merged, Rule, merge};
 use crate::profile::suggest::suggest;
 use crate::profile::wire::{self, Format, Profile};
+use crate::sandbox::writing::protected;
 
 /// Commands under `assay profile`.
 #[derive(Debug, clap::Subcommand)]
@@ -107,7 +108,7 @@ fn read(path: &Path) -> Result<Input, String> {
     let value = evidence_wire::parse(&text).map_err(|error| format!("{name}: {error}"))?;
     if evidence_wire::claims_to_be(&value) {
         let evidence = evidence_wire::from_value(&value).map_err(|error| format!("{name}: {error}"))?;
-        let profile = suggest(&evidence.identity.effects, &evidence.observed.folded);
+        let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &protected());
         return Ok(Input::Evidence { effects: evidence.identity.effects, profile });
     }
     wire::from_value(&value).map(Input::Profile).map_err(|error| format!("{name}: {error}"))

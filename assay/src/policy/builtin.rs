@@ -8,3 +8,37 @@ pub const BASE: &str = include_str!("base-system.yaml");
 pub const MINIMAL_NAME: &str = "builtin:minimal";
 /// The built-in minimal policy.
 pub const MINIMAL: &str = include_str!("minimal.yaml");
+
+/// The paths that the built-in minimal policy denies, in the form of a name of the identity (`${WORKDIR}/.git/hooks`),
+/// and whether it denies only writing. Patterns are left out: a name cannot be compared with them.
+pub fn denied_paths() -> Vec<(String, bool)> {
+    let Ok(value) = crate::canon::yaml::read(MINIMAL) else { return Vec::new() };
+    let fs = value.as_object().and_then(|root| root.get("fs")).and_then(|fs| fs.as_object());
+    let denies = fs.and_then(|fs| fs.get("deny")).and_then(|deny| deny.as_array()).unwrap_or_default();
+    let entry = |rule: &crate::canon::value::Value| {
+        let object = rule.as_object();
+        let path = rule.as_str().or_else(|| object.and_then(|object| object.str("path")))?;
+        let path = match path.strip_prefix("~/") {
+            Some(rest) => format!("${{HOME}}/{rest}"),
+            None if path.starts_with('/') => path.to_owned(),
+            None => format!("${{WORKDIR}}/{path}"),
+        };
+        // Whatever names an access in it names `write`.
+        (!path.contains('*')).then_some((path, object.is_some()))
+    };
+    denies.iter().filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_denied_paths_are_spelt_as_names() {
+        let paths = denied_paths();
+        assert!(paths.contains(&("${WORKDIR}/.git/hooks".into(), true)));
+        assert!(paths.contains(&("${HOME}/.ssh".into(), false)));
+        assert!(paths.contains(&("/etc/shadow".into(), false)));
+        assert!(paths.len() > 80, "{}", paths.len());
+    }
+}

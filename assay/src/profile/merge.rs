@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::suggest::protect::merged_denies;
 use super::wire::{Comments, Grant, Profile, Section};
 
 /// A merged profile, and in how many of the runs each of its rules was needed.
@@ -75,7 +76,7 @@ fn is_at_or_above(directory: &str, path: &str) -> bool {
 pub fn merge(profiles: &[Profile], min_runs: usize) -> Merged {
     let mut seen_in = BTreeMap::new();
     let mut left_out = BTreeMap::new();
-    let mut merged = Profile::default();
+    let mut merged = Profile { deny: merged_denies(profiles), ..Profile::default() };
     // One run without a list of programs had a program that no list can name.
     let is_listed = profiles.iter().all(|profile| profile.exec.is_some());
     if is_listed && !profiles.is_empty() {
@@ -156,6 +157,7 @@ mod tests {
     fn profile(fs: &[(&str, &[Grant])], net: &[&str], exec: &[&str]) -> Profile {
         Profile {
             fs: fs.iter().map(|(path, grants)| ((*path).into(), grants.iter().copied().collect())).collect(),
+            deny: BTreeMap::new(),
             net: net.iter().map(|&rule| rule.into()).collect(),
             exec: Some(exec.iter().map(|&rule| rule.into()).collect()),
         }

@@ -10,6 +10,10 @@ use super::identity::Fold;
 use super::name::Name;
 use super::wire::{Comments, Grant, Profile};
 
+pub mod protect;
+
+use protect::Protected;
+
 /// Directories that are granted whole as soon as something in them is read.
 const SYSTEM: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"];
@@ -36,8 +40,13 @@ const MANY: usize = 16;
 /// The most rules of `fs` that the policy reader should have to bear.
 const MAX_RULES: usize = 8_000;
 
-/// The profile of a run: what it did, and which temporary names became others.
-pub fn suggest<'a>(effects: impl IntoIterator<Item = &'a Effect>, folded: &[Fold]) -> Profile {
+/// The profile of a run: what it did, and which temporary names became others. Of the `protected` paths, those that its
+/// grants would reach and the run did not touch are denied.
+pub fn suggest<'a>(
+    effects: impl IntoIterator<Item = &'a Effect>,
+    folded: &[Fold],
+    protected: &[Protected],
+) -> Profile {
     let effects: Vec<&Effect> =
         effects.into_iter().filter(|effect| effect.result() == EffectResult::Ok).collect();
     let mut suggestion = Suggestion { made: made_by(&effects), ..Suggestion::default() };
@@ -66,7 +75,7 @@ pub fn suggest<'a>(effects: impl IntoIterator<Item = &'a Effect>, folded: &[Fold
             Effect::Net(net) => suggestion.net.extend(net_rule(net)),
         }
     }
-    let mut profile = Profile { net: suggestion.net, exec: None, fs: suggestion.fs };
+    let mut profile = Profile { net: suggestion.net, exec: None, fs: suggestion.fs, deny: BTreeMap::new() };
     if is_listable {
         profile.exec = Some(drop_covered(&programs));
     } else {
@@ -84,6 +93,7 @@ pub fn suggest<'a>(effects: impl IntoIterator<Item = &'a Effect>, folded: &[Fold
         many /= 2;
     }
     profile.fs = without_covered(&profile.fs);
+    protect::protect(&mut profile, &effects, protected);
     profile
 }
 

@@ -45,6 +45,8 @@ impl Grant {
 pub struct Profile {
     /// `fs.allow`: path as a policy spells it → what may be done there and beneath.
     pub fs: BTreeMap<String, BTreeSet<Grant>>,
+    /// `fs.deny`: path → the accesses denied there and beneath; none named means every access.
+    pub deny: BTreeMap<String, BTreeSet<Grant>>,
     /// `net.allow`.
     pub net: BTreeSet<String>,
     /// `exec.allow`; `None`: the execute access of `fs` decides.
@@ -111,19 +113,23 @@ impl Profile {
             writeln!(out, "# {line}").expect("writing to a String cannot fail");
         }
         writeln!(out, "api_version: {API_VERSION}").expect("writing to a String cannot fail");
+        section_list(
+            &mut out,
+            comments,
+            Section::Fs,
+            self.fs.iter().map(|(path, grants)| (path, fs_rule(path, grants))).collect(),
+        );
+        if !self.deny.is_empty() {
+            // Without a grant there is nothing to deny, so `fs:` has been written.
+            out.push_str("  deny:\n");
+            for (path, accesses) in &self.deny {
+                let text = if accesses.is_empty() { scalar(path) } else { fs_rule(path, accesses) };
+                writeln!(out, "    - {text}").expect("writing to a String cannot fail");
+            }
+        }
         let mut list = |section: Section, rules: Vec<(&String, String)>| {
-            if rules.is_empty() && section != Section::Exec {
-                return;
-            }
-            let empty = if rules.is_empty() { " []" } else { "" };
-            writeln!(out, "{}:\n  allow:{empty}", section.as_str()).expect("writing to a String cannot fail");
-            for (rule, text) in rules {
-                let beside = comments.beside.get(&(section, rule.clone()));
-                let comment = beside.map(|words| format!("  # {words}")).unwrap_or_default();
-                writeln!(out, "    - {text}{comment}").expect("writing to a String cannot fail");
-            }
+            section_list(&mut out, comments, section, rules);
         };
-        list(Section::Fs, self.fs.iter().map(|(path, grants)| (path, fs_rule(path, grants))).collect());
         list(Section::Net, self.net.iter().map(|rule| (rule, scalar(rule))).collect());
         if let Some(programs) = &self.exec {
             list(Section::Exec, programs.iter().map(|rule| (rule, scalar(rule))).collect());
@@ -143,7 +149,18 @@ impl Profile {
                 let words = grants.iter().map(|grant| grant.as_str().into()).collect::<Vec<Value>>();
                 Object::from([("path", path.as_str().into()), ("access", words.into())]).into()
             });
-            root.set("fs", allow(rules.collect()));
+            let mut lists = allow(rules.collect());
+            if !self.deny.is_empty() {
+                let denies = self.deny.iter().map(|(path, accesses)| {
+                    if accesses.is_empty() {
+                        return path.as_str().into();
+                    }
+                    let words = accesses.iter().map(|access| access.as_str().into()).collect::<Vec<Value>>();
+                    Object::from([("path", path.as_str().into()), ("access", words.into())]).into()
+                });
+                lists.set("deny", denies.collect::<Vec<Value>>());
+            }
+            root.set("fs", lists);
         }
         if !self.net.is_empty() {
             root.set("net", allow(self.net.iter().map(|rule| rule.as_str().into()).collect()));
@@ -152,6 +169,20 @@ impl Profile {
             root.set("exec", allow(programs.iter().map(|rule| rule.as_str().into()).collect()));
         }
         root
+    }
+}
+
+/// One `allow` list.
+fn section_list(out: &mut String, comments: &Comments, section: Section, rules: Vec<(&String, String)>) {
+    if rules.is_empty() && section != Section::Exec {
+        return;
+    }
+    let empty = if rules.is_empty() { " []" } else { "" };
+    writeln!(out, "{}:\n  allow:{empty}", section.as_str()).expect("writing to a String cannot fail");
+    for (rule, text) in rules {
+        let beside = comments.beside.get(&(section, rule.clone()));
+        let comment = beside.map(|words| format!("  # {words}")).unwrap_or_default();
+        writeln!(out, "    - {text}{comment}").expect("writing to a String cannot fail");
     }
 }
 
@@ -191,7 +222,9 @@ pub fn from_value(value: &Value) -> Result<Profile, ProfileError> {
             continue;
         }
         let known = ["fs", "net", "exec"].contains(&key);
-        let allow = section.as_object().filter(|lists| known && lists.iter().all(|(key, _)| key == "allow"));
+        let allow = section.as_object().filter(|lists| {
+            known && lists.iter().all(|(list, _)| list == "allow" || (list == "deny" && key == "fs"))
+        });
         let Some(lists) = allow else {
             return fail(format!(
                 "`{}` has what no profile has; only what `--profile` writes is read here",
@@ -204,6 +237,13 @@ pub fn from_value(value: &Value) -> Result<Profile, ProfileError> {
                 for rule in rules {
                     let (path, grants) = read_fs_rule(rule)?;
                     profile.fs.entry(path).or_default().extend(grants);
+                }
+                for rule in lists.get("deny").and_then(Value::as_array).unwrap_or_default() {
+                    let (path, accesses) = match rule.as_str() {
+                        Some(path) => (path.to_owned(), BTreeSet::new()),
+                        None => read_fs_rule(rule)?,
+                    };
+                    profile.deny.insert(path, accesses);
                 }
             }
             "net" => profile.net = read_texts(rules)?,
@@ -262,6 +302,10 @@ mod tests {
                 ("${WORKDIR}".into(), [Grant::Read, Grant::Write].into()),
                 ("/a b: {#\\x0a".into(), [Grant::List].into()),
             ]),
+            deny: BTreeMap::from([
+                ("${HOME}/.ssh".into(), BTreeSet::new()),
+                ("${WORKDIR}/.git/hooks".into(), [Grant::Write].into()),
+            ]),
             net: ["127.0.0.1:*".into(), "unix:/run/x y".into()].into(),
             exec: Some(["/usr/bin/git".into()].into()),
         }
@@ -286,6 +330,9 @@ mod tests {
                 "    - {path: \"${WORKDIR}\", access: [read, write]}\n",
                 "    - {path: \"/a b: {#\\\\x0a\", access: [list]}\n",
                 "    - /usr\n",
+                "  deny:\n",
+                "    - \"${HOME}/.ssh\"\n",
+                "    - {path: \"${WORKDIR}/.git/hooks\", access: [write]}\n",
                 "net:\n  allow:\n",
                 "    - \"127.0.0.1:*\"  # seen_in: 1/2\n",
                 "    - \"unix:/run/x y\"\n",
@@ -297,7 +344,7 @@ mod tests {
     #[test]
     fn a_policy_with_more_than_allows_is_not_taken_for_a_profile() {
         for text in [
-            "api_version: assay/v1\nfs: {deny: [/x]}",
+            "api_version: assay/v1\nnet: {deny: [/x]}",
             "api_version: assay/v1\nextends: [x]",
             "api_version: assay/v2",
             "[]",

@@ -6,7 +6,9 @@ use crate::evidence::Evidence;
 use crate::evidence::bundle;
 use crate::evidence::events::Emission;
 use crate::evidence::{identity, wire};
+use crate::policy::builtin;
 use crate::profile::suggest;
+use crate::profile::suggest::protect::Protected;
 use crate::report::markdown;
 
 /// Writes what was asked for; tells what is in place and what is not.
@@ -20,8 +22,8 @@ pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &m
         let run_id = identity::run_id(&identity::digest(identity));
         let mut comments = suggest::comments(&identity.command, &run_id, &identity.effects);
         comments.header.extend(caveats(evidence));
-        let text =
-            suggest::suggest(&identity.effects, &evidence.observed.folded).write(&comments, profile.format);
+        let text = suggest::suggest(&identity.effects, &evidence.observed.folded, &protected())
+            .write(&comments, profile.format);
         keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
     }
     if let Some(Ok(target)) = targets.of("report") {
@@ -58,6 +60,12 @@ pub fn write_unobserved_trace(targets: &Targets, recorded: &mut Recorded) {
     if let Some(Ok(target)) = targets.of("trace") {
         keep("trace", target.write(targets.owner, |out| out.write_all(LINE)), recorded);
     }
+}
+
+/// What a suggested profile does not open.
+pub fn protected() -> Vec<Protected> {
+    let paths = builtin::denied_paths().into_iter();
+    paths.map(|(path, is_write_only)| Protected { path, is_write_only }).collect()
 }
 
 fn keep(name: &'static str, written: Result<Written, ArtifactError>, recorded: &mut Recorded) {

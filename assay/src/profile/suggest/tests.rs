@@ -33,7 +33,7 @@ fn net(op: NetEffectOp, proto: &str, address: Option<&str>, port: Option<Port>) 
 
 /// What a policy written for `effects` says about `asked`, as its own reader and judge see it.
 fn is_allowed(effects: &[Effect], asked: &Effect) -> bool {
-    let profile = suggest(effects, &[]);
+    let profile = suggest(effects, &[], &[]);
     for format in [Format::Yaml, Format::Json] {
         let text = profile.write(&comments(&["x\n".into()], "sandbox_0", effects), format);
         let context = Context::symbolic();
@@ -56,7 +56,7 @@ fn is_allowed(effects: &[Effect], asked: &Effect) -> bool {
 }
 
 fn check(effects: &[Effect], fs: &[(&str, &str)]) {
-    let profile = suggest(effects, &[]);
+    let profile = suggest(effects, &[], &[]);
     let got: Vec<(String, String)> = profile
         .fs
         .iter()
@@ -125,7 +125,7 @@ fn a_rename_onto_the_target_needs_the_directory() {
     let fold =
         |to: &str| Fold { rule: "temp-name+temp-rename".into(), from: "/w/sedabcdef".into(), to: to.into() };
     let folded = [fold("${WORKDIR}/sed${RANDOM}"), fold("${WORKDIR}/data.txt")];
-    let profile = suggest(&[fs(FsOp::Write, "${WORKDIR}/data.txt", None)], &folded);
+    let profile = suggest(&[fs(FsOp::Write, "${WORKDIR}/data.txt", None)], &folded, &[]);
     assert_eq!(profile.fs, BTreeMap::from([("${WORKDIR}".into(), [Grant::Read, Grant::Write].into())]));
 }
 
@@ -149,9 +149,9 @@ fn many_files_deep_down_are_one_directory() {
     check(&effects, &[("${HOME}/.cargo/registry/src/c", "read")]);
     let keys: Vec<Effect> =
         (0..40).map(|n| fs(FsOp::Read, &format!("/etc/ssl/private/f{n}"), None)).collect();
-    assert_eq!(suggest(&keys, &[]).fs.len(), 40);
+    assert_eq!(suggest(&keys, &[], &[]).fs.len(), 40);
     let top: Vec<Effect> = (0..40).map(|n| fs(FsOp::Read, &format!("${{HOME}}/f{n}"), None)).collect();
-    assert_eq!(suggest(&top, &[]).fs.len(), 40);
+    assert_eq!(suggest(&top, &[], &[]).fs.len(), 40);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn endpoints_are_rules_and_nothing_more_is_open() {
         net(NetEffectOp::Connect, "unix", Some("@tmp-${PID}-x"), None),
         net(NetEffectOp::Use, "netlink", None, None),
     ];
-    let profile = suggest(&effects, &[]);
+    let profile = suggest(&effects, &[], &[]);
     let rules: Vec<&str> = profile.net.iter().map(String::as_str).collect();
     assert_eq!(rules, ["127.0.0.1:*", "192.0.2.1:443", "[::]:8080", "unix:/run/x y.sock", "unix:@tmp-*"]);
     for effect in &effects {
@@ -231,13 +231,13 @@ proptest! {
     #[test]
     fn a_profile_allows_every_effect_it_was_written_for(effects in prop::collection::vec(effect(), 1..20)) {
         for effect in &effects {
-            prop_assert!(is_allowed(&effects, effect), "{:?}\n{:#?}", effect, suggest(&effects, &[]));
+            prop_assert!(is_allowed(&effects, effect), "{:?}\n{:#?}", effect, suggest(&effects, &[], &[]));
         }
     }
 
     #[test]
     fn the_same_effects_in_any_order_are_the_same_bytes(effects in prop::collection::vec(effect(), 1..20)) {
-        let write = |effects: &[Effect]| suggest(effects, &[]).write(&Comments::default(), Format::Yaml);
+        let write = |effects: &[Effect]| suggest(effects, &[], &[]).write(&Comments::default(), Format::Yaml);
         let mut turned = effects.clone();
         turned.reverse();
         prop_assert_eq!(write(&effects), write(&turned));
