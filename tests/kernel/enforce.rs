@@ -145,6 +145,83 @@ fn a_denied_path_inside_an_allow_can_be_neither_read_nor_run() {
 }
 
 #[test]
+fn a_denied_name_that_is_a_link_is_held_itself() {
+    if !are_met("a_denied_name_that_is_a_link_is_held_itself", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.file("w/dots/rc", "target\n");
+    scene.file("w/dots/conf", "target\n");
+    scene.file("outside", "secret\n");
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, scene.path(name)).unwrap();
+    link("dots/rc", "w/.rc");
+    link("dots/conf", "w/.conf");
+    link("nowhere", "w/.gone");
+    link("../outside", "w/.out");
+    link("dots", "w/dir");
+    let refused = |policy: &assay::policy::Policy, script: &str| {
+        let lines =
+            scene.lines(policy, &format!("({script}) >/dev/null 2>&1 && echo PASSED || echo refused"));
+        assert_eq!(lines, ["refused"], "{script}");
+    };
+    let policy = scene.policy(&format!(
+        "{OPEN_WORKDIR}, deny: [.rc, .gone, {{path: .conf, access: [write]}}, {{path: '.c*f', access: [write]}}]}}"
+    ));
+    for name in [".rc", ".gone", ".conf"] {
+        refused(&policy, &format!("rm {name}"));
+        refused(&policy, &format!("rm -f {name}; test ! -e {name}"));
+        refused(&policy, &format!("mv {name} other"));
+        refused(&policy, &format!("echo evil > {name}"));
+        refused(&policy, &format!("echo evil > n && mv n {name}"));
+        refused(&policy, &format!("ln -sfn n {name}"));
+        refused(&policy, &format!("umount {name}"));
+    }
+    refused(&policy, "cat .rc");
+    refused(&policy, "cat dots/rc");
+    refused(&policy, "echo evil > dots/conf");
+    assert_eq!(scene.lines(&policy, "cat .conf dots/conf"), ["target", "target"]);
+    let (_, plan) = scene.run(&policy, "true");
+    let open = plan.degradations.iter().map(|found| found.reason.as_str()).collect::<Vec<_>>();
+    // What a pattern may match later is another matter.
+    assert_eq!(open, ["deny-pattern-not-yet-existing"]);
+    assert_eq!(fs::read_link(scene.path("w/.rc")).unwrap(), std::path::Path::new("dots/rc"));
+    assert_eq!(fs::read_to_string(scene.path("w/dots/conf")).unwrap(), "target\n");
+
+    // What cannot be held so is told before, and nothing that was closed is opened by holding it.
+    let policy = scene.policy(&format!(
+        "{OPEN_WORKDIR}, deny: [{{path: .out, access: [write]}}, {{path: dir, access: [write]}}, {{path: dir/rc, access: [write]}}]}}"
+    ));
+    refused(&policy, "cat .out");
+    let (_, plan) = scene.run(&policy, "true");
+    let told: Vec<_> = plan
+        .degradations
+        .iter()
+        .map(|found| (found.reason.as_str(), found.detail.as_deref().unwrap_or_default()))
+        .collect();
+    assert_eq!(told, [("deny-symlink-name", "${WORKDIR}/.out"), ("deny-symlink-name", "${WORKDIR}/dir")]);
+    assert_eq!(mounts_outside(&scene), 0);
+}
+
+#[test]
+fn two_denies_of_one_name_are_both_held() {
+    if !are_met("two_denies_of_one_name_are_both_held", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    scene.file("w/f", "secret\n");
+    scene.file("w/tool", "#!/bin/sh\necho ran\n");
+    fs::set_permissions(scene.path("w/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let policy = scene.policy(&format!(
+        "{OPEN_WORKDIR}, deny: [{{path: f, access: [write]}}, f, {{path: tool, access: [write]}}]}}\nexec: {{deny: [./tool]}}"
+    ));
+    for script in ["cat f", "echo x >> f", "./tool", "echo x >> tool"] {
+        let (output, _) = scene.run(&policy, script);
+        assert!(!output.status.success(), "{script}: {output:?}");
+    }
+    assert!(scene.lines(&policy, "cat tool").contains(&"echo ran".to_owned()));
+}
+
+#[test]
 fn the_network_is_held_by_address_port_and_family() {
     if !are_met("the_network_is_held_by_address_port_and_family", NEEDS) {
         return;

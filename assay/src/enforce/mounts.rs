@@ -3,13 +3,15 @@
 //! Takes [`Hold`]s; changes nothing that anybody outside the child can see. A path that may not be written is
 //! bound onto itself read-only, one that may not be run without execution, one that may not be read is masked. The
 //! directories above it, up to the writable tree it lies in, are bound onto themselves: a mount point can be
-//! neither moved nor removed. Landlock, applied afterwards, refuses every change of mounts.
+//! neither moved nor removed. A denied name that is a symbolic link is held too, by what it leads to. Landlock, applied afterwards, refuses every change of mounts.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, mount, mount_bind, mount_bind_recursive, mount_change,
 };
@@ -33,6 +35,18 @@ pub struct Hold {
     pub pins: Vec<Vec<u8>>,
     /// Whether the run could make it, were it not there, and must not.
     pub is_makeable: bool,
+    /// Set when the path is a symbolic link whose own name is to be held, with what is shown in its place.
+    pub link: Option<Shown>,
+}
+
+/// What is seen in the place of a link that is held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    /// A device that cannot be opened.
+    Nothing,
+    /// The file that the link leads to, by its own path.
+    File(#[serde(with = "super::grant::path_text")] Vec<u8>),
 }
 
 /// What is done with a denied path.
@@ -49,6 +63,22 @@ pub enum Means {
     MaskDirectory,
     /// Anything else hidden by a device that cannot be opened.
     MaskFile,
+}
+
+impl Means {
+    /// What holds both on one path.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        use Means::{MaskDirectory, MaskFile, ReadOnly, ReadOnlyNoExecution};
+        match (self, other) {
+            (MaskDirectory, _) | (_, MaskDirectory) => MaskDirectory,
+            (MaskFile, _) | (_, MaskFile) => MaskFile,
+            (ReadOnlyNoExecution, _) | (_, ReadOnlyNoExecution) => ReadOnlyNoExecution,
+            (one, other) if one == other => one,
+            (ReadOnly, _) | (_, ReadOnly) => ReadOnlyNoExecution,
+            (one, _) => one,
+        }
+    }
 }
 
 /// Why a path could not be held.
@@ -111,10 +141,14 @@ fn is_gone(path: &[u8]) -> bool {
 
 fn hold_one(hold: &Hold) -> io::Result<()> {
     let path = OsStr::from_bytes(&hold.path);
+    if let Some(shown) = &hold.link {
+        return hold_link(path, shown, hold.means);
+    }
     match hold.means {
-        Means::ReadOnly => bind_onto_itself(path, READ_ONLY),
-        Means::NoExecution => bind_onto_itself(path, NO_EXECUTION),
-        Means::ReadOnlyNoExecution => bind_onto_itself(path, READ_ONLY | NO_EXECUTION),
+        Means::ReadOnly | Means::NoExecution | Means::ReadOnlyNoExecution => {
+            mount_bind_recursive(path, path)?;
+            set_recursively(path, options_of(hold.means))
+        }
         Means::MaskDirectory => {
             let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
             mount("assay", path, "tmpfs", flags, c"size=4k,nr_inodes=2,mode=000")?;
@@ -128,7 +162,36 @@ fn hold_one(hold: &Hold) -> io::Result<()> {
     }
 }
 
-fn bind_onto_itself(path: &OsStr, options: u64) -> io::Result<()> {
-    mount_bind_recursive(path, path)?;
-    set_recursively(path, options)
+/// Mounts onto the link itself: where a link is a mount point, the kernel goes onto the mount instead of following it.
+fn hold_link(path: &OsStr, shown: &Shown, means: Means) -> io::Result<()> {
+    let open = |path: &OsStr| {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())
+    };
+    let named = |fd: &OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let link = open(path)?;
+    if FileType::from_raw_mode(rustix::fs::fstat(&link)?.st_mode) != FileType::Symlink {
+        return Err(io::Error::other("it was a link when it was looked at, and is none now"));
+    }
+    let Shown::File(source) = shown else {
+        mount_bind("/dev/null", named(&link).as_str())?;
+        return set_recursively(path, READ_ONLY | NO_DEVICES | NO_EXECUTION);
+    };
+    // The policy was asked about this very path. Somebody who puts a link into it meanwhile shows nothing else.
+    let file = open(OsStr::from_bytes(source))?;
+    let is_file = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::RegularFile;
+    if !is_file || std::fs::read_link(named(&file))?.as_os_str().as_bytes() != source.as_slice() {
+        return Err(io::Error::other("the file it leads to is another than when it was looked at"));
+    }
+    mount_bind(named(&file).as_str(), named(&link).as_str())?;
+    set_recursively(path, options_of(means))
+}
+
+/// The mount options of what is bound onto itself.
+fn options_of(means: Means) -> u64 {
+    match means {
+        Means::ReadOnly => READ_ONLY,
+        Means::NoExecution => NO_EXECUTION,
+        Means::ReadOnlyNoExecution | Means::MaskDirectory | Means::MaskFile => READ_ONLY | NO_EXECUTION,
+    }
 }

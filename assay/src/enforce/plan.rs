@@ -4,11 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::grant::{Filter, Ruleset, rights_of};
+use super::grant::{Filter, Ruleset};
+use super::links::show;
 use super::means::Means;
-use super::mounts::{Hold, Means as MountMeans};
+use super::mounts::{Hold, Means as MountMeans, Shown};
 use super::net_plan::{self, NetTable};
 use super::placeholders::{Placeholders, group};
+use super::split::{Grant, add_grants, between, is_at_or_beneath, is_beneath, is_listed};
 use super::status::{Component, Degradation, Held, RuleStatus, not_governed};
 use super::survey::{Found, Kind, Survey};
 use crate::host::{Landlock, Right};
@@ -44,14 +46,25 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
     files.place_denies();
     files.mask_sockets();
     let FilePlan { grants, mut holds, placeholders, mut degradations, mut rules, split, .. } = files;
-    // A mount comes before those beneath it, and a mask hides what would be beneath it.
-    holds.sort_by(|a, b| a.path.cmp(&b.path));
+    // A mount comes before those beneath it, and a mask hides what would be beneath it. Links come last: what they
+    // show is what is held by then.
+    holds.sort_by(|a, b| (a.link.is_some(), &a.path).cmp(&(b.link.is_some(), &b.path)));
     let masks: Vec<_> = holds
         .iter()
         .filter(|hold| hold.means == MountMeans::MaskDirectory)
         .map(|hold| hold.path.clone())
         .collect();
-    holds.dedup_by(|later, first| later.path == first.path);
+    holds.dedup_by(|later, first| {
+        let is_same = later.path == first.path;
+        if is_same {
+            first.means = first.means.and(later.means);
+            first.is_makeable |= later.is_makeable;
+            if later.link == Some(Shown::Nothing) {
+                first.link = Some(Shown::Nothing);
+            }
+        }
+        is_same
+    });
     holds.retain(|hold| !masks.iter().any(|mask| is_beneath(&hold.path, mask)));
     let mut ruleset = Ruleset::default();
     if landlock.is_present() {
@@ -72,14 +85,6 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
         rules,
         not_governed: not_governed(landlock),
     }
-}
-
-/// An access granted beneath a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Grant {
-    path: Vec<u8>,
-    kind: Kind,
-    access: AccessSet,
 }
 
 struct FilePlan<'a> {
@@ -104,23 +109,6 @@ fn taken(access: AccessSet) -> AccessSet {
     } else {
         access
     }
-}
-
-/// The directories strictly between `above` and `path`, outermost first.
-fn between(above: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
-    let start = if above == b"/" { 0 } else { above.len() };
-    let slashes = (start + 1..path.len()).filter(|&at| path[at] == b'/');
-    slashes.map(|at| path[..at].to_vec()).collect()
-}
-
-/// Whether `path` is `above` or lies beneath it.
-fn is_at_or_beneath(path: &[u8], above: &[u8]) -> bool {
-    path == above || is_beneath(path, above)
-}
-
-fn is_beneath(path: &[u8], above: &[u8]) -> bool {
-    above == b"/" && path.len() > 1
-        || path.strip_prefix(above).is_some_and(|rest| rest.len() > 1 && rest.starts_with(b"/"))
 }
 
 impl<'a> FilePlan<'a> {
@@ -290,6 +278,23 @@ impl<'a> FilePlan<'a> {
                     }
                 }
             }
+            for (path, target) in &found.links {
+                match self.hold_link(path, target.as_ref(), rule.access) {
+                    Some(true) => drop(means.insert("mount")),
+                    Some(false) => drop(reasons.insert(self.degrade(
+                        rule.access,
+                        "deny-symlink-name",
+                        self.policy.spell(path),
+                    ))),
+                    None => {}
+                }
+            }
+            for path in &found.links_above {
+                if self.is_writable_above(path) {
+                    let spelled = self.policy.spell(path);
+                    reasons.insert(self.degrade(rule.access, "deny-symlink-name", spelled));
+                }
+            }
             if !found.is_open {
                 for path in &found.missing {
                     if self.conflict(path, AccessSet::of(Access::Write)).is_empty() {
@@ -341,7 +346,7 @@ impl<'a> FilePlan<'a> {
             if denied.has(Access::Read) { MountMeans::MaskFile } else { MountMeans::ReadOnlyNoExecution };
         self.placeholders.insert(path.to_vec(), directory.clone());
         let pins = self.pins(path);
-        self.holds.push(Hold { path: path.to_vec(), means, pins, is_makeable: true });
+        self.holds.push(Hold { path: path.to_vec(), means, pins, is_makeable: true, link: None });
         true
     }
 
@@ -358,7 +363,7 @@ impl<'a> FilePlan<'a> {
                 let pins = self.pins(path);
                 let means = MountMeans::MaskFile;
                 // A socket that the run makes in the place of one that is gone is its own.
-                self.holds.push(Hold { path: path.clone(), means, pins, is_makeable: false });
+                self.holds.push(Hold { path: path.clone(), means, pins, is_makeable: false, link: None });
             }
         }
     }
@@ -399,7 +404,11 @@ impl<'a> FilePlan<'a> {
     ) -> Option<&'static str> {
         let execute = AccessSet::of(Access::Execute);
         let is_writable_above = !self.conflict(path, AccessSet::of(Access::Write)).is_empty();
-        if conflict == execute && !is_writable_above && self.landlock.is_present() && self.is_listed(path) {
+        if conflict == execute
+            && !is_writable_above
+            && self.landlock.is_present()
+            && is_listed(path, &self.grants, self.survey)
+        {
             self.split.insert(path.to_vec());
             return Some("landlock");
         }
@@ -415,69 +424,38 @@ impl<'a> FilePlan<'a> {
             (false, true, false) => MountMeans::ReadOnly,
             (false, false, _) => MountMeans::NoExecution,
         };
-        self.holds.push(Hold { path: path.to_vec(), means, pins, is_makeable: is_writable_above });
+        self.holds.push(Hold {
+            path: path.to_vec(),
+            means,
+            pins,
+            is_makeable: is_writable_above,
+            link: None,
+        });
         Some("mount")
     }
 
-    /// Whether every directory from the grants above down to `path` was listed, so that it can be split out.
-    fn is_listed(&self, path: &[u8]) -> bool {
-        self.grants.iter().filter(|grant| is_beneath(path, &grant.path)).all(|grant| {
-            let mut end = path.len();
-            loop {
-                let Some(at) = path[..end].iter().rposition(|&byte| byte == b'/') else { return false };
-                let directory = if at == 0 { &b"/"[..] } else { &path[..at] };
-                if !self.survey.listings.contains_key(directory) {
-                    return false;
-                }
-                if directory == grant.path {
-                    return true;
-                }
-                if at == 0 {
-                    return false;
-                }
-                end = at;
-            }
-        })
+    fn is_writable_above(&self, path: &[u8]) -> bool {
+        !self.conflict(path, AccessSet::of(Access::Write)).is_empty()
     }
-}
 
-/// Puts the grants into the ruleset; execution is split around denied programs.
-fn add_grants(ruleset: &mut Ruleset, grants: &[Grant], split: &BTreeSet<Vec<u8>>, survey: &Survey) {
-    for grant in grants {
-        let is_split =
-            grant.access.has(Access::Execute) && split.iter().any(|path| is_beneath(path, &grant.path));
-        if !is_split {
-            ruleset.grant(&grant.path, rights_of(grant.access, grant.kind));
-            continue;
+    /// Holds the name of a denied link, which the run could otherwise remove, move or put something else in the place
+    /// of. `None` when it could not; false when nothing here can hold it.
+    fn hold_link(
+        &mut self,
+        path: &[u8],
+        target: Option<&(Vec<u8>, Kind)>,
+        denied: AccessSet,
+    ) -> Option<bool> {
+        if !self.is_writable_above(path) {
+            return None;
         }
-        let execute = AccessSet::of(Access::Execute);
-        // What `execute` includes is not what is denied: reading stays for the whole tree.
-        ruleset.grant(
-            &grant.path,
-            rights_of(grant.access.without(execute), grant.kind)
-                .into_iter()
-                .chain([Right::ReadFile])
-                .collect(),
-        );
-        split_around(ruleset, &grant.path, split, &survey.listings);
-    }
-}
-
-fn split_around(
-    ruleset: &mut Ruleset,
-    directory: &[u8],
-    split: &BTreeSet<Vec<u8>>,
-    listings: &BTreeMap<Vec<u8>, Vec<(Vec<u8>, Kind)>>,
-) {
-    for (path, kind) in listings.get(directory).into_iter().flatten() {
-        if split.contains(path) {
-            continue;
+        if !self.means.mounts {
+            return Some(false);
         }
-        if split.iter().any(|denied| is_beneath(denied, path)) {
-            split_around(ruleset, path, split, listings);
-        } else {
-            ruleset.grant(path, rights_of(AccessSet::of(Access::Execute), *kind));
-        }
+        let Some((means, shown)) = show(self.policy, target, denied) else { return Some(false) };
+        let pins = self.pins(path);
+        self.holds.push(Hold { path: path.to_vec(), means, pins, is_makeable: true, link: Some(shown) });
+        Some(true)
     }
 }
 

@@ -75,6 +75,7 @@ impl Degradation {
                 "abstract sockets of outside stay reachable: this kernel's Landlock is too old"
             }
             "deny-inside-allow" => "a deny inside an allow that nothing here can hold",
+            "deny-symlink-name" => "a denied name is, or is reached by, a link that can be replaced",
             "deny-not-yet-existing" => "a denied name that does not exist yet and could be made",
             "deny-pattern-not-yet-existing" => "later names that match a denied pattern",
             "allow-not-existing" => "an allowed name that does not exist, so that it cannot be granted",

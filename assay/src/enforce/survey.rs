@@ -6,6 +6,7 @@ use std::fs;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use crate::policy::check::is_name;
 use crate::policy::net::Target;
@@ -40,6 +41,11 @@ pub struct Survey {
 pub struct Found {
     /// What is there, links resolved, sorted.
     pub there: BTreeMap<Vec<u8>, Kind>,
+    /// Names among them that are symbolic links, the directories above resolved, and what they lead to; `None` for
+    /// one that leads nowhere.
+    pub links: BTreeMap<Vec<u8>, Option<(Vec<u8>, Kind)>>,
+    /// Links to directories on the way to them: whoever may replace one leads the name elsewhere.
+    pub links_above: BTreeSet<Vec<u8>>,
     /// Paths without `*` where nothing is.
     pub missing: BTreeSet<Vec<u8>>,
     /// Whether a pattern with `*` may match more later.
@@ -91,12 +97,15 @@ fn look_up(rule: &PathRule) -> Found {
     let mut found = Found::default();
     for pattern in &rule.patterns {
         if let Some(path) = pattern.as_literal() {
+            find_links(&path, &mut found);
             match fs::metadata(OsStr::from_bytes(&path)) {
                 Ok(meta) => {
                     let kind = kind_of(&meta);
                     let real = fs::canonicalize(OsStr::from_bytes(&path));
                     found.there.insert(real.map_or(path, |real| real.into_os_string().into_vec()), kind);
                 }
+                // A link that leads nowhere is there itself.
+                Err(_) if fs::symlink_metadata(OsStr::from_bytes(&path)).is_ok() => {}
                 Err(_) => {
                     found.missing.insert(path);
                 }
@@ -112,6 +121,29 @@ fn look_up(rule: &PathRule) -> Found {
         found.missing.clear();
     }
     found
+}
+
+/// Notes which names of `path` are links: the last one, and those above it.
+fn find_links(path: &[u8], found: &mut Found) {
+    let ends = (1..path.len()).filter(|&at| path[at] == b'/').chain([path.len()]);
+    for end in ends {
+        let here = OsStr::from_bytes(&path[..end]);
+        let Ok(meta) = fs::symlink_metadata(here) else { return };
+        if !meta.is_symlink() {
+            continue;
+        }
+        let here = Path::new(here);
+        let (Some(above), Some(name)) = (here.parent(), here.file_name()) else { continue };
+        let Ok(above) = fs::canonicalize(above) else { return };
+        let real = above.join(name).into_os_string().into_vec();
+        if end == path.len() {
+            let target = fs::canonicalize(here).ok();
+            let kind = fs::metadata(here).ok().map(|meta| kind_of(&meta));
+            found.links.insert(real, target.map(|to| to.into_os_string().into_vec()).zip(kind));
+        } else {
+            found.links_above.insert(real);
+        }
+    }
 }
 
 /// The directory that exists above a missing path, when that path is written without links.
@@ -147,8 +179,14 @@ fn expand(pattern: &Pattern, directory: &[u8], budget: &mut usize, found: &mut F
                 found.is_cut = true;
                 return;
             }
-            let real = fs::canonicalize(OsStr::from_bytes(&path));
-            found.there.insert(real.map_or(path, |real| real.into_os_string().into_vec()), kind);
+            if is_link {
+                find_links(&path, found);
+            }
+            match fs::canonicalize(OsStr::from_bytes(&path)) {
+                Ok(real) => drop(found.there.insert(real.into_os_string().into_vec(), kind)),
+                Err(_) if is_link => {}
+                Err(_) => drop(found.there.insert(path, kind)),
+            }
         } else if kind == Kind::Directory && !is_link && pattern.reaches_beneath(&path) {
             expand(pattern, &path, budget, found);
         }
