@@ -175,14 +175,16 @@ fn a_run_whose_observer_was_killed_says_so() {
     let base = tempfile::tempdir().expect("a folder");
     let at = |name: &str| base.path().join(name).to_string_lossy().into_owned();
     let (trace, profile, status) = (at("trace"), at("run.yaml"), at("status"));
-    let options = ["--dry-run", "--trace", &trace, "--profile", &profile, "--status-file", &status];
+    // Relative names are those of the caller, whom the watchdog has left.
+    let options = ["--dry-run", "--trace", "trace", "--profile", "run.yaml", "--status-file", "status"];
     // The trace is written when there is nothing else to do.
     // As the trace has it, not as the arguments of this script are told in it.
     let seen = r#""path":"/etc/passwd""#;
     let script = format!(
         "cat /etc/passwd >/dev/null; until grep -qF '{seen}' {trace}; do :; done; kill -9 $PPID; sleep 30"
     );
-    let mut child = sandbox(&options, &["sh", "-c", &script]).spawn().expect("assay");
+    let mut child =
+        sandbox(&options, &["sh", "-c", &script]).current_dir(base.path()).spawn().expect("assay");
     child.wait().expect("it is ours");
     wait_until("the last words", || fs::exists(&status).expect("a folder to look into"));
     let status: serde_json::Value =

@@ -49,9 +49,11 @@ pub fn owner_of_child(request: &SandboxRequest) -> Option<(u32, u32)> {
 
 /// Where the watchdog is to say what became of us.
 pub fn last_words(request: &SandboxRequest) -> LastWords {
+    // The watchdog leaves our directory.
+    let absolute = |path: &Option<PathBuf>| path.as_ref().and_then(|path| std::path::absolute(path).ok());
     LastWords {
-        status: request.artifacts.status.clone(),
-        trace: request.artifacts.trace.clone(),
+        status: absolute(&request.artifacts.status),
+        trace: absolute(&request.artifacts.trace),
         owner: request.owner,
     }
 }
