@@ -200,3 +200,19 @@ fn a_run_whose_observer_was_killed_says_so() {
     assert!(lines.iter().any(|line| line["path"] == "/etc/passwd"), "{trace}");
     assert!(!fs::exists(&profile).expect("a folder to look into"));
 }
+
+/// A root command has our own ids; the limits of its observer are out of its reach all the same, and the record whole.
+#[test]
+fn a_root_command_cannot_lower_our_limits() {
+    if !are_met("shutdown::a_root_command_cannot_lower_our_limits", &NEEDS) {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    let profile = base.path().join("p.yaml");
+    let script = "prlimit --pid $PPID --fsize=0:0 2>&1; prlimit --pid $PPID --nofile=0:0 2>&1; true";
+    let output =
+        run(&["--dry-run", "--profile", profile.to_str().expect("a plain name")], &["sh", "-c", script]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said.matches("Operation not permitted").count(), 2, "{said}");
+    assert!(base.path().join("p.evidence.yaml").exists());
+}

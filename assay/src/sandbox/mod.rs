@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
+pub mod apart;
 pub mod artifact;
 pub mod assemble;
 pub mod capabilities;
@@ -76,6 +77,7 @@ pub struct Finished {
 pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
     // First of all: whatever is open now came from our caller.
     let passed_on = descriptors::open_above_stderr();
+    apart::set_apart();
     let targets = Targets::prepare(request);
     for failure in targets.failures() {
         notices.warning(&failure.to_string());

@@ -76,6 +76,7 @@ impl Watchdog {
 
 /// Runs this process as the watchdog.
 pub fn run(number: RawFd) -> ExitCode {
+    super::apart::set_apart();
     match watch(number) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
