@@ -99,8 +99,8 @@ fn what_no_new_privs_will_break_is_listed() {
     let (output, evidence) = dry_run(folder.path(), &[], &["sh", "-c", "./setter; ./setter; true"]);
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(told.contains("${WORKDIR}/setter is set-user-id or set-group-id"), "{told}");
-    assert_eq!(evidence["observed"]["counters"]["gains_rights.${WORKDIR}/setter"], 2, "{evidence:#}");
+    assert!(told.contains("${WORKDIR}/setter is a setuid or setgid program: under enforcement"), "{told}");
+    assert_eq!(evidence["observed"]["counters"]["setuid.${WORKDIR}/setter"], 2, "{evidence:#}");
     let report = fs::read_to_string(folder.path().join("run.json.report.md")).expect("a report");
     assert!(report.contains("- `${WORKDIR}/setter` (2)"), "{report}");
 }

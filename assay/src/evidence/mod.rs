@@ -82,7 +82,7 @@ pub struct Observed {
 /// Begins the counters of refusals for want of a dropped capability, by capability.
 pub const WITHHELD_COUNTER: &str = "withheld.";
 /// Begins the counters of starts of programs that gain rights, by program.
-pub const GAINING_COUNTER: &str = "gains_rights.";
+pub const GAINING_COUNTER: &str = "setuid.";
 
 /// What the record cannot vouch for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

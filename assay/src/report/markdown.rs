@@ -84,7 +84,7 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     if !gaining.is_empty() {
         list(
             out,
-            "Set-user-id or set-group-id programs, which `no_new_privs` keeps from gaining rights under enforcement",
+            "Programs that are setuid or setgid, which `no_new_privs` keeps from gaining rights under enforcement",
             &gaining,
             "",
         )?;

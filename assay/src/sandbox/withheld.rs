@@ -266,11 +266,11 @@ impl Withheld {
             let Some(name) = known else { continue };
             *evidence.observed.counters.entry(format!("{GAINING_COUNTER}{name}")).or_default() += starts;
             let words = if evidence.observed.mode == "dry-run" {
-                "under enforcement no_new_privs will keep it from gaining them"
+                "under enforcement no_new_privs will keep it from gaining rights"
             } else {
-                "no_new_privs keeps it from gaining them"
+                "no_new_privs kept it from gaining rights"
             };
-            sentences.push(format!("{name} is set-user-id or set-group-id, to gain rights: {words}"));
+            sentences.push(format!("{name} is a setuid or setgid program: {words}"));
         }
         sentences
     }

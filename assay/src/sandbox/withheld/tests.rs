@@ -175,7 +175,7 @@ fn who_had_no_capability_was_not_refused_for_want_of_it() {
     let refused = |pid| seen(pid, file(FileOp::Mknod, "/w/n"), EPERM);
     let fork = |child| Act::Fork { child_pid: child, child_tid: child };
     assert_eq!(attributed(&[refused(7)]), Some("system"));
-    // What a set-user-id program does, and what it starts, had it.
+    // What a setuid program does, and what it starts, had it.
     let su = || seen(7, start("/bin/su", true), 0);
     assert_eq!(attributed(&[su(), refused(7)]), Some("launch"));
     assert_eq!(attributed(&[su(), seen(7, fork(8), 0), refused(8)]), Some("launch"));
@@ -209,8 +209,8 @@ fn programs_that_gain_rights_are_listed() {
     let told = withheld.attribute(&mut evidence, nothing);
     assert_eq!(
         told,
-        ["/usr/bin/su is set-user-id or set-group-id, to gain rights: \
-          under enforcement no_new_privs will keep it from gaining them"]
+        ["/usr/bin/su is a setuid or setgid program: \
+          under enforcement no_new_privs will keep it from gaining rights"]
     );
-    assert_eq!(evidence.observed.counters["gains_rights./usr/bin/su"], 1);
+    assert_eq!(evidence.observed.counters["setuid./usr/bin/su"], 1);
 }
