@@ -1,6 +1,6 @@
 //! Sets this process apart from a command that runs as the same user, so that the command cannot lower its limits.
 //!
-//! `prlimit` on another process asks for equal ids, all six of them, or for CAP_SYS_RESOURCE, which a command does not
+//! `prlimit` on another process asks for equal ids, all six of them, or for `CAP_SYS_RESOURCE`, which a command does not
 //! have. Another saved group is enough, and changes nothing else: it is neither used for any check of files nor passed
 //! on by `execve`, which sets it anew.
 

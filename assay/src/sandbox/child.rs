@@ -295,21 +295,33 @@ fn to_pid(pid: u32) -> Pid {
 }
 
 fn is_session_leader() -> bool {
-    rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid())
+    session_of("self").is_some_and(|session| u32::try_from(session) == Ok(std::process::id()))
 }
 
 /// Whether what started us is in no position to continue us: it has ended, or is in another session.
 fn is_orphaned() -> bool {
     let Some(parent) = rustix::process::getppid() else { return true };
-    match (rustix::process::getsid(Some(parent)), rustix::process::getsid(None)) {
-        (Ok(theirs), Ok(ours)) => theirs != ours,
+    match (session_of(&parent.as_raw_nonzero().to_string()), session_of("self")) {
+        (Some(theirs), Some(ours)) => theirs != ours,
         _ => true,
     }
 }
 
+/// The session of a process: 0 when its leader is outside of our pid namespace, as after `docker exec`, for which
+/// `getsid` has no value in rustix's types.
+fn session_of(process: &str) -> Option<i32> {
+    // The state, the parent and the group come before it.
+    after_name(process)?.get(3)?.parse().ok()
+}
+
 fn is_stopped(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read(format!("/proc/{pid}/stat")) else { return false };
-    // The name, in parentheses, may hold anything; the state follows the last one.
-    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
-    state == Some(&b'T')
+    after_name(&pid.to_string()).is_some_and(|fields| fields.first().is_some_and(|state| state == "T"))
+}
+
+/// The fields of `/proc/PID/stat` that follow the name, which stands in parentheses and may hold anything.
+fn after_name(process: &str) -> Option<Vec<String>> {
+    let stat = std::fs::read(format!("/proc/{process}/stat")).ok()?;
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
+    Some(rest.split_ascii_whitespace().map(str::to_owned).collect())
 }

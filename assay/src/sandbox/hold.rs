@@ -106,7 +106,9 @@ impl Hold {
             Mode::Enforce => unheld.iter().for_each(|text| notices.warning(&format!("not held: {text}"))),
             // A degradation in every artifact; on the command's own terminal it would mostly be in the way.
             Mode::Default | Mode::DryRun => {
-                unheld.iter().for_each(|text| notices.detail(&format!("not held: {text}")));
+                for text in &unheld {
+                    notices.detail(&format!("not held: {text}"));
+                }
             }
         }
         Ok(())

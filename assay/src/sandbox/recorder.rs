@@ -310,12 +310,11 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
             told.unwritten.push(error.to_string());
         }
     }
-    let (record, canonical, withheld) = match recorder {
-        Some(recorder) => close(recorder, ended, targets, &mut told),
-        None => {
-            writing::write_unobserved_trace(targets, &mut told);
-            (Record::unobserved(), assemble::without_observer(ended), None)
-        }
+    let (record, canonical, withheld) = if let Some(recorder) = recorder {
+        close(recorder, ended, targets, &mut told)
+    } else {
+        writing::write_unobserved_trace(targets, &mut told);
+        (Record::unobserved(), assemble::without_observer(ended), None)
     };
     told.losses = assemble::loss_sentences(&record.ledger);
     if let Some(canonical) = canonical {

@@ -53,10 +53,7 @@ pub const IMPORTS: &[Imports] = &[
         may_import: &["canon", "observe::errno", "observe::observation", "observe::loss", "enforce::status"],
     },
     // A policy has a digest, which the evidence names.
-    Imports {
-        module: "policy",
-        may_import: &["canon::digest", "profile::acts", "profile::effect", "profile::name"],
-    },
+    Imports { module: "policy", may_import: &["canon", "profile::acts", "profile::effect", "profile::name"] },
     Imports { module: "enforce", may_import: &["policy", "host", "profile::effect", "profile::name"] },
     Imports {
         module: "evidence",
