@@ -46,6 +46,12 @@ impl Drop for Group {
     }
 }
 
+/// What this kernel would be told.
+pub fn plan_of(policy: &Policy) -> Plan {
+    let host = probe();
+    plan(policy, &host.landlock, &survey(policy), Means::probe(&host))
+}
+
 impl Scene {
     pub fn new() -> Self {
         let scene = Self { root: tempfile::Builder::new().prefix("assay-scene-").tempdir().unwrap() };
@@ -95,14 +101,8 @@ impl Scene {
     }
 
     pub fn run_program(&self, policy: &Policy, argv: &[&str]) -> (Output, Plan) {
-        let plan = self.plan(policy);
+        let plan = plan_of(policy);
         (self.run_planned(&plan, argv), plan)
-    }
-
-    /// What this kernel would be told.
-    pub fn plan(&self, policy: &Policy) -> Plan {
-        let host = probe();
-        plan(policy, &host.landlock, &survey(policy), Means::probe(&host))
     }
 
     /// Runs a program under a plan.

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 
-use crate::confined::{Scene, mounts_outside};
+use crate::confined::{Scene, mounts_outside, plan_of};
 use crate::needs::{Need, are_met};
 
 const NEEDS: &[Need] = &[Need::Root, Need::CgroupV2, Need::LandlockAbi(7), Need::Program("python3")];
@@ -315,7 +315,7 @@ fn a_socket_that_is_gone_before_it_is_held_stops_nothing() {
             "{OPEN_WORKDIR}}}\nnet: {{allow: ['127.0.0.1:*'], deny: ['unix:{}/s']}}",
             directory.display()
         ));
-        let plan = scene.plan(&policy);
+        let plan = plan_of(&policy);
         drop(listener);
         fs::remove_dir_all(&directory).unwrap();
         let output = scene.run_planned(&plan, &["sh", "-c", "echo ran"]);
@@ -324,7 +324,7 @@ fn a_socket_that_is_gone_before_it_is_held_stops_nothing() {
     // A denied name that the run could make again is not let go.
     scene.file("w/kept/secret", "x");
     let policy = scene.policy(&format!("{OPEN_WORKDIR}, deny: [kept/secret]}}"));
-    let plan = scene.plan(&policy);
+    let plan = plan_of(&policy);
     fs::remove_dir_all(scene.path("w/kept")).unwrap();
     assert!(scene.try_planned(&plan, &["true"]).is_err());
 }
