@@ -76,7 +76,7 @@ const GUARDS: &[Guard] = &[
         "SYS_PTRACE",
     ),
     guard(Acts::Socket("packet"), &[EPERM], "NET_RAW"),
-    guard(Acts::Means(&["other-process", "pidfd-getfd"]), &[EPERM], "SYS_PTRACE"),
+    guard(Acts::Means(&["other-process"]), &[EPERM], "SYS_PTRACE"),
 ];
 
 impl Acts {
