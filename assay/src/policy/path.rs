@@ -69,6 +69,11 @@ pub fn parse_path(text: &str, context: &Context) -> Result<Pattern, Complaint> {
         )));
     }
     let mut parts: Vec<Part> = Pattern::literal(root).parts().to_vec();
+    let is_relative = !text.starts_with(['/', '~', '$']);
+    if is_relative && !tail.contains('/') && tail.contains('*') && tail.trim_matches('*') != "" {
+        // As in gitignore: a pattern without a slash matches at any depth.
+        parts.push(Part::AnyDepth);
+    }
     for name in tail.split('/') {
         match name {
             "" | "." => {}
@@ -77,6 +82,7 @@ pub fn parse_path(text: &str, context: &Context) -> Result<Pattern, Complaint> {
                 Some(_) => return Err(bad("`..` cannot come after a `*`")),
             },
             "**" => parts.push(Part::AnyDepth),
+            name if has_class(name) => return Err(bad(CLASSES)),
             name => {
                 let pieces = name
                     .split('*')
@@ -91,6 +97,15 @@ pub fn parse_path(text: &str, context: &Context) -> Result<Pattern, Complaint> {
         }
     }
     Ok(Pattern::from_parts(parts))
+}
+
+/// What to do about a `[`.
+const CLASSES: &str =
+    r"`[` is no class here, `*` and `**` are the only patterns; a literal `[` is written `\x5b`";
+
+/// Whether a name looks like a class of gitignore, which we do not have: in a pattern, or one that is not closed.
+fn has_class(name: &str) -> bool {
+    name.split_once('[').is_some_and(|(_, rest)| !rest.contains(']') || name.contains('*'))
 }
 
 /// The absolute directory a path starts from, and the rest of its text.

@@ -179,9 +179,9 @@ impl Policy {
     }
 }
 
-/// Bytes of a path in a policy's escapes, `*` included: the form of [`crate::profile::name`], and `\x2a` for `*`.
+/// Bytes of a path in a policy's escapes: the form of [`crate::profile::name`], and `\x2a` for `*`, `\x5b` for `[`.
 pub fn spell_bytes(path: &[u8]) -> String {
-    crate::profile::name::Name::from_bytes(path).as_str().replace('*', "\\x2a")
+    crate::profile::name::Name::from_bytes(path).as_str().replace('*', "\\x2a").replace('[', "\\x5b")
 }
 
 /// Text as a YAML scalar: plain where that is safe, else in single quotes.

@@ -147,7 +147,10 @@ impl Builder<'_> {
                 if !self.is_plain_node(at, anchor, tag.is_some()) {
                     return false;
                 }
-                let value = scalar(text.into_owned(), style);
+                // Of a value that is left out the parser makes a `~`, which in a list of paths is the home.
+                let is_left_out = style == ScalarStyle::Plain && span.start == span.end;
+                let text = if is_left_out { String::new() } else { text.into_owned() };
+                let value = scalar(text, style);
                 return self.add(Node { at, value });
             }
             Event::SequenceStart(_, anchor, tag) => {

@@ -270,15 +270,20 @@ fn globbed(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
-        out.push_str(&rest[..at].replace('*', "\\x2a"));
+        out.push_str(&literal(&rest[..at]));
         // Two in a row would mean any number of directories.
         if !out.ends_with('*') {
             out.push('*');
         }
         rest = rest[at..].split_once('}').map_or("", |(_, rest)| rest);
     }
-    out.push_str(&rest.replace('*', "\\x2a"));
+    out.push_str(&literal(rest));
     out
+}
+
+/// Text without anything that a policy takes for a pattern, or for a mistaken one.
+fn literal(text: &str) -> String {
+    text.replace('*', "\\x2a").replace('[', "\\x5b")
 }
 
 fn net_rule(net: &NetEffect) -> Option<String> {

@@ -321,3 +321,55 @@ proptest::proptest! {
         proptest::prop_assert_eq!(pattern.as_literal(), Some(path));
     }
 }
+
+#[test]
+fn an_entry_that_is_left_out_is_no_home() {
+    for list in ["fs:\n  allow:\n    -\n", "fs:\n  deny:\n    - /a\n    -\n", "exec:\n  deny:\n    -\n"] {
+        let told = problems(&format!("api_version: assay/v1\n{list}"));
+        assert!(
+            told.len() == 1 && told[0].contains("expected a path, found null; write the value"),
+            "{told:?}"
+        );
+    }
+    check(
+        "fs:\n  allow: [{path: , access: [read]}]",
+        &["p.yaml:3:16: expected a path, found null; write the value"],
+    );
+    check(
+        "fs:\n  allow: [null]",
+        &["p.yaml:3:11: expected a path, found null; put null that is meant as text in quotes: \"null\""],
+    );
+    for home in ["~", "'~'"] {
+        let text = format!("api_version: assay/v1\nfs: {{allow: [{home}]}}");
+        let policy = load_bytes(b"p", text.as_bytes(), &Context::for_tests(), &NoFiles).unwrap();
+        assert!(policy.fs_allow.last().unwrap().patterns[0].matches(b"/home/u"), "{home}");
+    }
+}
+
+#[test]
+fn a_pattern_without_a_slash_matches_at_any_depth() {
+    let covers = |path: &str, name: &[u8]| {
+        let text = format!("api_version: assay/v1\nfs: {{deny: ['{path}']}}");
+        let policy = load_bytes(b"p", text.as_bytes(), &Context::for_tests(), &NoFiles).unwrap();
+        policy.fs_deny[0].patterns.iter().any(|pattern| pattern.covers(name))
+    };
+    for name in [&b"/w/.env"[..], b"/w/.env.local", b"/w/x/.env", b"/w/x/y/.envrc/z"] {
+        assert!(covers(".env*", name), "{}", String::from_utf8_lossy(name));
+    }
+    assert!(!covers(".env*", b"/v/.env") && !covers(".env*", b"/w/x/a.env"));
+    assert!(!covers("./.env*", b"/w/x/.env") && covers("./.env*", b"/w/.env"));
+    assert!(!covers("/w/.env*", b"/w/x/.env") && !covers(".env", b"/w/x/.env"));
+    assert!(covers("*", b"/w/a/b") && !covers("*", b"/w") && covers("**", b"/w/a/b"));
+}
+
+#[test]
+fn a_class_is_told_to_be_none() {
+    let hint = r"`[` is no class here, `*` and `**` are the only patterns; a literal `[` is written `\x5b`";
+    check("fs: {deny: ['/a/[b']}", &[&format!("p.yaml:2:13: bad path `/a/[b`; {hint}")]);
+    check("fs: {deny: ['/a/*.[oa]']}", &[&format!("p.yaml:2:13: bad path `/a/*.[oa]`; {hint}")]);
+    // As frameworks for the web name files.
+    let text = "api_version: assay/v1\nfs: {deny: ['/a/[slug].tsx', '/b/\\x5bc']}";
+    let policy = load_bytes(b"p", text.as_bytes(), &Context::for_tests(), &NoFiles).unwrap();
+    assert!(policy.fs_deny[0].patterns[0].matches(b"/a/[slug].tsx"));
+    assert!(policy.fs_deny[1].patterns[0].matches(b"/b/[c"));
+}
