@@ -107,6 +107,32 @@ fn killed_in_the_middle_of_a_run_the_watchdog_alone_clears_everything() {
     });
 }
 
+#[test]
+fn killed_while_everything_is_held_what_placeholders_need_goes_too() {
+    let needs = [Need::Root, Need::Btf, Need::CgroupV2, Need::LandlockAbi(1)];
+    if !are_met("shutdown::killed_while_everything_is_held_what_placeholders_need_goes_too", &needs) {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    let (work, temporary) = (base.path().join("w"), base.path().join("tmp"));
+    fs::create_dir(&work).expect("a folder");
+    fs::create_dir(&temporary).expect("a folder");
+    let policy = base.path().join("policy.yaml");
+    let rules = "api_version: assay/v1\nfs:\n  allow: [{path: '${WORKDIR}', access: [read, write, execute]}]\n  deny: [{path: .vscode, access: [write]}]\n";
+    fs::write(&policy, rules).expect("a policy");
+    let plain = |path: &std::path::Path| path.to_str().expect("a plain name").to_owned();
+    let options = ["--fail-closed", "--policy", &plain(&policy), "--workdir", &plain(&work)];
+    let mut command = sandbox(&options, &["sh", "-c", "mkdir .vscode || touch ran; sleep 60"]);
+    let mut child = command.env("TMPDIR", &temporary).spawn().expect("assay");
+    wait_until("the command runs", || work.join("ran").exists());
+    let count = || fs::read_dir(&temporary).expect("a folder").count();
+    assert_eq!(count(), 2, "the private directory, and what placeholders need");
+    kill(child.id());
+    child.wait().expect("it is ours");
+    wait_until("both go", || count() == 0);
+    assert!(!work.join(".vscode").exists());
+}
+
 /// A root command can kill us; then it does not live to profit from it.
 #[test]
 fn a_command_that_kills_us_dies() {

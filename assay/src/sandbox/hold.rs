@@ -12,6 +12,7 @@ use super::notice::Notices;
 use super::outcome::NotStarted;
 use super::recorder::Places;
 use super::request::{Mode, PolicySource, SandboxRequest};
+use super::stage::Stage;
 use crate::enforce::files::{HostFiles, nameservers};
 use crate::enforce::mounts::Means as MountMeans;
 use crate::enforce::{Confinement, Means, Plan, cgroup, plan, survey};
@@ -33,7 +34,7 @@ pub struct Hold {
     /// Kept until the last process of the run is gone.
     programs: Option<cgroup::Held>,
     /// What placeholders need while the run lasts.
-    scratch: Option<tempfile::TempDir>,
+    scratch: Option<PathBuf>,
     /// Files the command is given open for writing: whoever gives it one authorises what it writes there.
     given: Vec<Vec<u8>>,
 }
@@ -44,9 +45,10 @@ impl Hold {
         request: &SandboxRequest,
         places: &Places,
         environment: &Environment,
-        group: Option<&Group>,
+        stage: &Stage,
         notices: &dyn Notices,
     ) -> Result<Self, NotStarted> {
+        let group = stage.group().ok();
         let policy = read(request, places, notices)?;
         let mut hold = Self {
             policy,
@@ -64,8 +66,8 @@ impl Hold {
         let mut means = Means::probe(&host);
         means.cgroup_programs &= group.is_some();
         if request.is_fail_closed && means.mounts {
-            hold.scratch = make_scratch(places);
-            means.placeholders_on = hold.scratch.as_ref().and_then(|scratch| device_of(scratch.path()));
+            hold.scratch = stage.scratch().map(Path::to_owned);
+            means.placeholders_on = hold.scratch.as_deref().and_then(device_of);
         }
         hold.put_in_place(&host, means, group, notices);
         hold.tell_unheld(request, notices)?;
@@ -138,7 +140,7 @@ impl Hold {
 
     /// What the launcher does to itself; `None` in a dry run.
     pub fn confinement(&self) -> Option<Vec<u8>> {
-        let scratch = self.scratch.as_ref().map(|scratch| scratch.path().as_os_str().as_bytes());
+        let scratch = self.scratch.as_ref().map(|scratch| scratch.as_os_str().as_bytes());
         self.plan.as_ref().map(|plan| Confinement::of(plan, scratch.unwrap_or_default()).to_bytes())
     }
 
@@ -233,8 +235,6 @@ impl Hold {
     /// Takes the network programs away again: the run is over.
     pub fn release(&mut self) {
         self.programs = None;
-        // What cannot be removed is in the directory for temporary files, and empty but for a directory of the kernel's.
-        self.scratch = None;
     }
 }
 
@@ -258,14 +258,6 @@ fn files_given() -> Vec<Vec<u8>> {
         }
     }
     files
-}
-
-/// A directory on the work directory's file system, outside it.
-fn make_scratch(places: &Places) -> Option<tempfile::TempDir> {
-    let wanted = device_of(places.workdir.as_deref()?)?;
-    let bases = [places.caller_tmpdir.as_path(), Path::new("/tmp"), Path::new("/var/tmp")];
-    let base = bases.into_iter().find(|base| device_of(base) == Some(wanted))?;
-    tempfile::Builder::new().prefix("assay-hold-").tempdir_in(base).ok()
 }
 
 fn device_of(path: &Path) -> Option<u64> {

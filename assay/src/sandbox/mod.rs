@@ -173,6 +173,7 @@ fn live(
 
     let mut stage = Stage::set_up(
         start::tmpdir_bases(request).as_deref(),
+        &start::scratch_bases(request),
         start::owner_of_child(request),
         start::last_words(request),
     )?;
@@ -196,7 +197,7 @@ fn live(
         runtime_dir: environment.value(b"XDG_RUNTIME_DIR").map(PathBuf::from),
     };
 
-    let mut hold = Hold::prepare(request, &places, &environment, group.as_ref(), notices)?;
+    let mut hold = Hold::prepare(request, &places, &environment, &stage, notices)?;
     degradations.extend(hold.degradations().cloned());
     if !hold.env_allow().is_empty() {
         // Only now is it known what the policy lets stay; nothing that it was read by can change by it.

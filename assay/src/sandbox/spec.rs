@@ -67,6 +67,8 @@ pub struct WatchSpec {
     pub group: Option<PathBuf>,
     /// The child's private directory.
     pub tmpdir: Option<PathBuf>,
+    /// The directory that placeholders need.
+    pub scratch: Option<PathBuf>,
     /// Where it says what became of us.
     pub last_words: LastWords,
 }
@@ -167,6 +169,7 @@ struct LaunchHeader {
 struct WatchHeader {
     group: Option<u32>,
     tmpdir: Option<u32>,
+    scratch: Option<u32>,
     status: Option<u32>,
     trace: Option<u32>,
     owner: Option<(u32, u32)>,
@@ -217,6 +220,7 @@ impl WatchSpec {
         let header = WatchHeader {
             group: path_length(self.group.as_ref()),
             tmpdir: path_length(self.tmpdir.as_ref()),
+            scratch: path_length(self.scratch.as_ref()),
             status: path_length(self.last_words.status.as_ref()),
             trace: path_length(self.last_words.trace.as_ref()),
             owner: match self.last_words.owner {
@@ -224,7 +228,8 @@ impl WatchSpec {
                 Owner::Invoking { uid, gid } => Some((uid, gid)),
             },
         };
-        let paths = [&self.group, &self.tmpdir, &self.last_words.status, &self.last_words.trace];
+        let words = &self.last_words;
+        let paths = [&self.group, &self.tmpdir, &self.scratch, &words.status, &words.trace];
         let body: Vec<u8> =
             paths.into_iter().flatten().flat_map(|path| path.as_os_str().as_bytes()).copied().collect();
         send_frame(to, &header, &body)
@@ -235,12 +240,13 @@ impl WatchSpec {
         let header: WatchHeader = receive_header(from)?;
         let group = take_path(from, header.group)?;
         let tmpdir = take_path(from, header.tmpdir)?;
+        let scratch = take_path(from, header.scratch)?;
         let last_words = LastWords {
             status: take_path(from, header.status)?,
             trace: take_path(from, header.trace)?,
             owner: header.owner.map_or(Owner::Ourselves, |(uid, gid)| Owner::Invoking { uid, gid }),
         };
-        Ok(Self { group, tmpdir, last_words })
+        Ok(Self { group, tmpdir, scratch, last_words })
     }
 }
 
@@ -338,7 +344,12 @@ mod tests {
 
         let last_words =
             LastWords { status: None, trace: Some("t\n".into()), owner: Owner::Invoking { uid: 7, gid: 8 } };
-        let watch = WatchSpec { group: None, tmpdir: Some("/tmp/\u{e9}".into()), last_words };
+        let watch = WatchSpec {
+            group: None,
+            tmpdir: Some("/tmp/\u{e9}".into()),
+            scratch: Some("/s".into()),
+            last_words,
+        };
         let mut frame = Vec::new();
         watch.send(&mut frame).unwrap();
         assert_eq!(WatchSpec::receive(&mut frame.as_slice()).unwrap(), watch);

@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Stage {
     group: Result<Group, GroupError>,
     tmpdir: Option<PathBuf>,
+    scratch: Option<PathBuf>,
     watchdog: Option<Watchdog>,
     was_watched: bool,
 }
@@ -27,19 +28,24 @@ impl Stage {
     /// Makes all of it. Without a group the run goes on, with less: see [`group`](Self::group).
     pub fn set_up(
         tmpdir_bases: Option<&[PathBuf]>,
+        scratch_bases: &[PathBuf],
         owner: Option<(u32, u32)>,
         last_words: LastWords,
     ) -> Result<Self, NotStarted> {
-        let mut stage = Self { group: Group::create(), tmpdir: None, watchdog: None, was_watched: true };
+        let mut stage =
+            Self { group: Group::create(), tmpdir: None, scratch: None, watchdog: None, was_watched: true };
         // The watchdog learns the name first and the directory is made second, so that none is ever left behind.
         if let Some(bases) = tmpdir_bases {
             let chosen = tmpdir::choose(bases);
             stage.tmpdir =
                 Some(chosen.map_err(|e| NotStarted::Failed(format!("make a private TMPDIR: {e}")))?);
         }
+        // Without one, there are no placeholders.
+        stage.scratch = tmpdir::choose(scratch_bases).ok();
         let spec = WatchSpec {
             group: stage.group.as_ref().ok().map(|group| group.directory().to_owned()),
             tmpdir: stage.tmpdir.clone(),
+            scratch: stage.scratch.clone(),
             last_words,
         };
         let watchdog = Watchdog::spawn(&spec);
@@ -48,6 +54,7 @@ impl Stage {
             let made = tmpdir::create(path, owner);
             made.map_err(|e| NotStarted::Failed(format!("make {}: {e}", path.display())))?;
         }
+        stage.scratch = stage.scratch.take().filter(|path| tmpdir::create(path, None).is_ok());
         Ok(stage)
     }
 
@@ -71,6 +78,11 @@ impl Stage {
     /// The child's private directory, unless it was not to have one.
     pub fn tmpdir(&self) -> Option<&Path> {
         self.tmpdir.as_deref()
+    }
+
+    /// An empty directory for what placeholders need, of no use to the child.
+    pub fn scratch(&self) -> Option<&Path> {
+        self.scratch.as_deref()
     }
 
     /// Waits until the watchdog stands.
@@ -107,9 +119,8 @@ impl Stage {
                 left.push(format!("remove {directory}: {error}"));
             }
         }
-        if let Some(path) = self.tmpdir.take()
-            && let Err(error) = tmpdir::remove(&path)
-        {
+        for path in [self.tmpdir.take(), self.scratch.take()].into_iter().flatten() {
+            let Err(error) = tmpdir::remove(&path) else { continue };
             left.push(format!("remove {}: {error}", path.display()));
         }
         if let Some(watchdog) = self.watchdog.take() {

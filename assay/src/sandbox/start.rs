@@ -71,6 +71,21 @@ pub fn tmpdir_bases(request: &SandboxRequest) -> Option<Vec<PathBuf>> {
     Some(bases)
 }
 
+/// Where what placeholders need may be: on the file system of the work directory. Empty when there are to be none.
+pub fn scratch_bases(request: &SandboxRequest) -> Vec<PathBuf> {
+    use std::os::unix::fs::MetadataExt as _;
+    let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
+    if !request.is_fail_closed || request.mode == Mode::DryRun {
+        return Vec::new();
+    }
+    let workdir = match &request.workdir {
+        Workdir::At(path) => device(path),
+        Workdir::Inherited => device(Path::new(".")),
+    };
+    let bases = [caller_tmpdir(), "/tmp".into(), "/var/tmp".into()].into_iter();
+    bases.filter(|base| workdir.is_some() && device(base) == workdir).collect()
+}
+
 /// The caller's directory for temporary files.
 pub fn caller_tmpdir() -> PathBuf {
     std::env::var_os("TMPDIR")

@@ -114,7 +114,8 @@ fn watch(number: RawFd) -> io::Result<()> {
         drop(group.remove());
     }
     places.say(is_traced, has_group);
-    spec.tmpdir.map_or(Ok(()), |directory| tmpdir::remove(&directory))
+    let removed = [spec.tmpdir, spec.scratch].map(|path| path.map_or(Ok(()), |path| tmpdir::remove(&path)));
+    removed.into_iter().collect()
 }
 
 /// The last line of a trace whose observer was killed: how many events there were, nobody knows.
