@@ -83,7 +83,7 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
         filter: net.filter,
         degradations,
         rules,
-        not_governed: not_governed(landlock),
+        not_governed: not_governed(landlock, net.filter),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::grant::Filter;
 use crate::host::{Landlock, Right};
 use crate::policy::problem::Place;
 
@@ -67,7 +68,15 @@ impl Degradation {
 
     /// For a person: what is not held.
     pub fn explain(&self) -> String {
-        let what = match self.reason.as_str() {
+        let (component, what) = (self.component.as_str(), self.what());
+        match &self.detail {
+            Some(detail) => format!("{component}: {what}: {detail}"),
+            None => format!("{component}: {what}"),
+        }
+    }
+
+    fn what(&self) -> &str {
+        match self.reason.as_str() {
             "landlock-absent" => "not held: this kernel offers no Landlock",
             "landlock-truncate" => "truncating a file is not held: this kernel's Landlock is too old",
             "landlock-refer" => "renames between directories fail: this kernel's Landlock is too old",
@@ -93,12 +102,67 @@ impl Degradation {
                 "a pattern of hosts cannot be looked up, so that it cannot be granted"
             }
             other => other,
-        };
-        match &self.detail {
-            Some(detail) => format!("{}: {what}: {detail}", self.component.as_str()),
-            None => format!("{}: {what}", self.component.as_str()),
         }
     }
+
+    /// What it takes to hold it, where something does.
+    fn remedy(&self, is_privileged: bool) -> Option<&'static str> {
+        Some(match self.reason.as_str() {
+            "landlock-absent"
+            | "landlock-truncate"
+            | "landlock-refer"
+            | "landlock-scope"
+            | "abstract-unix-not-held" => "a newer kernel is needed; `assay doctor` says which",
+            "deny-not-yet-existing" if is_privileged => {
+                "the work directory and a directory for temporary files must be on one file system"
+            }
+            "deny-inside-allow"
+            | "deny-not-yet-existing"
+            | "deny-symlink-name"
+            | "tcp-not-held"
+            | "udp-not-held"
+            | "address-not-held"
+            | "unix-not-held"
+                if !is_privileged =>
+            {
+                "run as root, or with CAP_SYS_ADMIN"
+            }
+            "deny-symlink-name" => "deny what the link leads to, by its own name",
+            "deny-pattern-not-yet-existing" => "deny the directory, or name each",
+            "allow-not-existing" => "make it before the run, or allow the directory above",
+            "allow-pattern-frozen" => "allow the directory instead of the pattern",
+            "host-not-resolved" => "name its addresses, or let the host look it up",
+            "host-pattern-not-granted" => "name each host",
+            "pattern-too-wide" => "narrow it",
+            _ => return None,
+        })
+    }
+}
+
+/// So many details are told one by one; of more, some and their number.
+const FEW: usize = 3;
+
+/// For a person, a line for each kind: what is not held, and what it takes to hold it.
+pub fn explain_all<'a>(
+    degradations: impl Iterator<Item = &'a Degradation>,
+    is_privileged: bool,
+) -> Vec<String> {
+    let mut kinds = BTreeMap::<(Component, &str), Vec<&Degradation>>::new();
+    for degradation in degradations {
+        kinds.entry((degradation.component, &degradation.reason)).or_default().push(degradation);
+    }
+    let mut lines = Vec::new();
+    for ((component, _), all) in kinds {
+        let remedy = all[0].remedy(is_privileged).map_or_else(String::new, |remedy| format!("; {remedy}"));
+        if all.len() <= FEW {
+            lines.extend(all.iter().map(|degradation| format!("{}{remedy}", degradation.explain())));
+            continue;
+        }
+        let names: Vec<&str> = all.iter().take(FEW).filter_map(|one| one.detail.as_deref()).collect();
+        let (component, what, count) = (component.as_str(), all[0].what(), all.len());
+        lines.push(format!("{component}: {count} times {what}: {} …{remedy}", names.join(", ")));
+    }
+    lines
 }
 
 /// One rule of the policy, and what becomes of it here.
@@ -140,7 +204,7 @@ pub struct Enforcement {
 }
 
 /// What no rule governs here, for `observed.not_governed`.
-pub fn not_governed(landlock: &Landlock) -> Vec<String> {
+pub fn not_governed(landlock: &Landlock, filter: Filter) -> Vec<String> {
     let mut list = vec![
         "changing attributes (mode, owner, times, xattrs) where no read-only mount holds it".to_owned(),
         "looking up metadata (stat, access, readlink, chdir, O_PATH)".to_owned(),
@@ -150,6 +214,9 @@ pub fn not_governed(landlock: &Landlock) -> Vec<String> {
     if !landlock.has(Right::ResolveUnix) {
         list.push("connecting to sockets that others make outside the writable trees during the run".into());
     }
+    if filter != Filter::NoInternet {
+        list.push("listening on a port that the kernel chooses, without a bind before".into());
+    }
     if !landlock.has(Right::ScopeSignal) {
         list.push("signals to processes outside the run".into());
     }
@@ -157,4 +224,25 @@ pub fn not_governed(landlock: &Landlock) -> Vec<String> {
         list.push("ioctls on devices".into());
     }
     list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_of_one_kind_are_one_line_with_what_it_takes() {
+        let missing: Vec<_> = (10..45)
+            .map(|number| Degradation::about(Component::Fs, "deny-not-yet-existing", format!("/w/{number}")))
+            .chain([Degradation::about(Component::Net, "udp-not-held", "udp")])
+            .collect();
+        assert_eq!(
+            explain_all(missing.iter(), false),
+            [
+                "fs: 35 times a denied name that does not exist yet and could be made: /w/10, /w/11, /w/12 …; run as root, or with CAP_SYS_ADMIN",
+                "net: UDP is not held: udp; run as root, or with CAP_SYS_ADMIN",
+            ]
+        );
+        assert!(explain_all(missing.iter(), true)[0].ends_with("must be on one file system"));
+    }
 }

@@ -237,8 +237,19 @@ fn judge_file(policy: &Policy, access: Access, path: &[u8]) -> Verdict {
     {
         return allowed(rule);
     }
-    let path = yaml_scalar(&policy.spell(path));
-    not_allowed(what(), format!("fs.allow: - {{path: {path}, access: [{}]}}", access.as_str()))
+    not_allowed(what(), fs_remedy(policy, access, path))
+}
+
+/// The line that would allow it, and what else it would open.
+fn fs_remedy(policy: &Policy, access: Access, path: &[u8]) -> String {
+    let spelled = yaml_scalar(&policy.spell(path));
+    let line = format!("fs.allow: - {{path: {spelled}, access: [{}]}}", access.as_str());
+    let is_home = policy.roots.iter().any(|(variable, root)| variable == "${HOME}" && root == path);
+    match path {
+        b"/" => format!("{line} would open the whole host, not only `/`: name what is needed beneath it"),
+        _ if is_home => format!("{line} would open the whole home: name what is needed beneath it"),
+        _ => line,
+    }
 }
 
 fn judge_move(policy: &Policy, path: &[u8]) -> Verdict {

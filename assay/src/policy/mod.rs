@@ -12,6 +12,7 @@ pub mod path;
 pub mod pattern;
 pub mod problem;
 pub mod rule;
+pub mod telling;
 pub mod yaml;
 
 pub use check::{Request, Verdict, judge, judge_effect};

@@ -15,11 +15,13 @@ use super::request::{Mode, PolicySource, SandboxRequest};
 use super::stage::Stage;
 use crate::enforce::files::{HostFiles, nameservers};
 use crate::enforce::mounts::Means as MountMeans;
+use crate::enforce::status::explain_all;
 use crate::enforce::{Confinement, Means, Plan, cgroup, plan, survey};
 use crate::evidence::{Degradation, Evidence};
 use crate::host::probe::probe;
 use crate::host::{Host, Right};
 use crate::policy::check::{Denial, path_of_name};
+use crate::policy::telling;
 use crate::policy::{Context, Files as _, Policy, Request, Verdict, judge, judge_effect, load, load_builtin};
 use crate::profile::canonical::Barriers;
 use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp, NetEffectOp};
@@ -70,7 +72,7 @@ impl Hold {
             means.placeholders_on = hold.scratch.as_deref().and_then(device_of);
         }
         hold.put_in_place(&host, means, group, notices);
-        hold.tell_unheld(request, notices)?;
+        hold.tell_unheld(request, means.mounts, notices)?;
         Ok(hold)
     }
 
@@ -95,8 +97,13 @@ impl Hold {
         self.plan = Some(planned);
     }
 
-    fn tell_unheld(&self, request: &SandboxRequest, notices: &dyn Notices) -> Result<(), NotStarted> {
-        let unheld: Vec<String> = self.degradations().map(Degradation::explain).collect();
+    fn tell_unheld(
+        &self,
+        request: &SandboxRequest,
+        is_privileged: bool,
+        notices: &dyn Notices,
+    ) -> Result<(), NotStarted> {
+        let unheld = explain_all(self.degradations(), is_privileged);
         if unheld.is_empty() {
             return Ok(());
         }
@@ -201,10 +208,10 @@ impl Hold {
         }
     }
 
-    /// A sentence for each effect that the policy stopped, or that happened without its authority.
+    /// What the policy stopped, and what happened without its authority: a line for what one rule would allow.
     pub fn sentences(&self, evidence: &Evidence) -> Vec<String> {
         let roots = roots_of(evidence);
-        let mut sentences = Vec::new();
+        let mut denials = Vec::new();
         for (effect, facts) in &evidence.observed.effects {
             let was_denied = result_of(effect) == EffectResult::Denied;
             let tells = if was_denied {
@@ -217,10 +224,12 @@ impl Hold {
             }
             if let Verdict::Denied(denial) = self.verdict(effect, &roots) {
                 let word = if was_denied { "denied" } else { "not authorised" };
-                sentences.push(format!("{word}: {}", folded(&sentence(&denial), effect)));
+                let what = folded(&denial.what, effect);
+                let remedy = folded(&denial.remedy, effect);
+                denials.push((word, Denial { what, remedy, ..denial }));
             }
         }
-        sentences
+        telling::tell(denials)
     }
 
     fn verdict(&self, effect: &Effect, roots: &[(String, Vec<u8>)]) -> Verdict {
