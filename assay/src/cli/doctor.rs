@@ -201,7 +201,7 @@ fn user(host: &Host) -> Line {
             "user",
             State::Less,
             format!("not root (uid {uid})"),
-            "run under sudo (the command still runs as you), or have `assay daemon` run as root",
+            "run under sudo (the command still runs as you)",
         ),
     }
 }
