@@ -1,11 +1,18 @@
 //! Secrets in arguments, addresses and names: where they stand. Pure.
 //!
 //! Nothing is written or hashed before it went through here. A secret is found by the flag, header, URL or
-//! assignment it stands in, or by its own shape. What replaces them is in [`super::secrets`].
+//! assignment it stands in, or by its own shape. What replaces them is in [`super::secrets`]. The work grows with
+//! the length of the text and no faster, whatever the text: it is a program's argument, and may be hostile.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use super::volatile::find;
+
+mod rules;
+
+use rules::{CURL_SWITCHES, FLAGS, HEADERS, KEY_SHAPES, KeyShape, NAME_ENDS, PROGRAM_FLAGS};
 
 /// One secret inside a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,229 +23,231 @@ pub struct Secret {
     pub rule: &'static str,
 }
 
-/// A known shape of a key: how it begins, what follows, how many of it at least.
-struct KeyShape {
-    prefix: &'static [u8],
-    least: usize,
-    extra: &'static [u8],
+/// Secrets of one text, without overlap: what was found first stays.
+#[derive(Debug, Default)]
+pub(super) struct Found(BTreeMap<usize, (usize, &'static str)>);
+
+impl Found {
+    /// Those found before.
+    pub(super) fn from_secrets(secrets: &[Secret]) -> Self {
+        Self(secrets.iter().map(|secret| (secret.range.start, (secret.range.end, secret.rule))).collect())
+    }
+
+    /// Adds one that is not empty and overlaps none.
+    pub(super) fn add(&mut self, range: Range<usize>, rule: &'static str) {
+        let is_free = self.0.range(..range.end).next_back().is_none_or(|(_, (end, _))| *end <= range.start);
+        if !range.is_empty() && is_free {
+            self.0.insert(range.start, (range.end, rule));
+        }
+    }
+
+    /// Adds a whole value, in place of whatever was found inside it. What only refers to a secret (`$TOKEN`, `@file`,
+    /// `env:NAME`, nothing) stays, and so does the user of `user:password`.
+    fn add_value(&mut self, text: &[u8], mut range: Range<usize>, rule: &'static str) {
+        let value = &text[range.clone()];
+        let is_reference = matches!(value.first(), None | Some(b'$' | b'@' | b'-'))
+            || value.starts_with(b"env:")
+            || value.starts_with(b"file:");
+        if is_reference {
+            return;
+        }
+        if rule == "credential-flag" {
+            range.start += value.iter().position(|&byte| byte == b':').map_or(0, |colon| colon + 1);
+            if matches!(text[range.clone()].first(), None | Some(b'$')) {
+                return;
+            }
+        }
+        while let Some((&start, &(end, _))) = self.0.range(..range.end).next_back()
+            && end > range.start
+        {
+            self.0.remove(&start);
+        }
+        self.0.insert(range.start, (range.end, rule));
+    }
+
+    /// All of them, in order.
+    pub(super) fn into_secrets(self) -> Vec<Secret> {
+        self.0.into_iter().map(|(start, (end, rule))| Secret { range: start..end, rule }).collect()
+    }
 }
 
-const fn key(prefix: &'static [u8], least: usize, extra: &'static [u8]) -> KeyShape {
-    KeyShape { prefix, least, extra }
+/// Where the next byte of some kind is, for a search that starts again and again further on: no byte is looked at
+/// twice.
+struct Next<'a, F> {
+    text: &'a [u8],
+    is_it: F,
+    from: usize,
+    at: usize,
 }
 
-/// Shapes that services give their keys so that they can be recognised.
-const KEY_SHAPES: &[KeyShape] = &[
-    key(b"ghp_", 30, b""),
-    key(b"gho_", 30, b""),
-    key(b"ghu_", 30, b""),
-    key(b"ghs_", 30, b""),
-    key(b"ghr_", 30, b""),
-    key(b"github_pat_", 22, b"_"),
-    key(b"glpat-", 16, b"-_"),
-    key(b"glsa_", 20, b"_"),
-    key(b"sk-", 20, b"-_"),
-    key(b"sk_live_", 16, b""),
-    key(b"sk_test_", 16, b""),
-    key(b"rk_live_", 16, b""),
-    key(b"AKIA", 16, b""),
-    key(b"ASIA", 16, b""),
-    key(b"xoxb-", 10, b"-"),
-    key(b"xoxp-", 10, b"-"),
-    key(b"xoxa-", 10, b"-"),
-    key(b"xoxs-", 10, b"-"),
-    key(b"xapp-", 10, b"-"),
-    key(b"AIza", 30, b"-_"),
-    key(b"ya29.", 20, b"-_."),
-    key(b"npm_", 30, b""),
-    key(b"pypi-", 30, b"-_"),
-    key(b"hf_", 30, b""),
-    key(b"dckr_pat_", 20, b"-_"),
-    key(b"dop_v1_", 30, b""),
-    key(b"hvs.", 20, b"-_"),
-    key(b"SG.", 30, b"-_."),
-    key(b"shpat_", 20, b""),
-    key(b"sntrys_", 20, b"-_=+/"),
-    key(b"lin_api_", 20, b""),
-    key(b"ATATT3", 20, b"-_="),
-    key(b"AGE-SECRET-KEY-1", 20, b""),
-    key(b"eyJ", 30, b"-_."),
-];
+impl<'a, F: Fn(u8) -> bool> Next<'a, F> {
+    fn new(text: &'a [u8], is_it: F) -> Self {
+        Self { text, is_it, from: usize::MAX, at: 0 }
+    }
 
-/// Flags whose value, after `=` or as the next argument, is a secret. Compared without dashes and case.
-const FLAGS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "pass",
-    "token",
-    "secret",
-    "apikey",
-    "authtoken",
-    "accesstoken",
-    "secretkey",
-    "clientsecret",
-    "privatetoken",
-    "jobtoken",
-    "oauth2bearer",
-    "secretaccesskey",
-    "sessiontoken",
-    "bearertoken",
-    "accesskey",
-    "githubtoken",
-    "npmtoken",
-    "registrytoken",
-    "personalaccesstoken",
-    "dbpassword",
-    "proxypassword",
-    "httppassword",
-    "ftppassword",
-    "encryptionkey",
-    "apitoken",
-    "refreshtoken",
-    "idtoken",
-    "webhooksecret",
-];
-
-/// Flags whose value is `user:password`.
-const USER_FLAGS: &[&str] = &["-u", "--user", "-U", "--proxy-user"];
-
-/// Programs whose `-u` and `--user` take `user:password`.
-const USER_FLAG_PROGRAMS: &[&[u8]] = &[b"curl", b"http", b"https", b"xh", b"wget", b"httpie"];
-
-/// Programs whose `-p` takes a password: glued (`-pSECRET`), or as the next argument too.
-const P_FLAG_PROGRAMS: &[(&[u8], bool)] = &[
-    (b"mysql", false),
-    (b"mysqldump", false),
-    (b"mysqladmin", false),
-    (b"mariadb", false),
-    (b"sshpass", true),
-];
-
-/// Headers whose value is a secret.
-const HEADERS: &[&str] = &[
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "set-cookie",
-    "x-api-key",
-    "api-key",
-    "apikey",
-    "x-auth-token",
-    "x-access-token",
-    "private-token",
-    "job-token",
-    "x-amz-security-token",
-    "x-vault-token",
-    "x-github-token",
-    "x-goog-api-key",
-    "x-csrf-token",
-    "dd-api-key",
-    "circle-token",
-];
-
-/// Ends of the names of parameters and variables that hold secrets, without separators and case.
-const NAME_ENDS: &[&str] = &[
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "accesskeyid",
-    "signature",
-    "credential",
-    "credentials",
-    "authorization",
-    "pwd",
-    "clientsecret",
-    "sharedkey",
-    "encryptionkey",
-    "signingkey",
-    "sessionkey",
-    "authkey",
-    "bearer",
-];
+    /// The first at `from` or later; the end of the text if there is none.
+    fn after(&mut self, from: usize) -> usize {
+        if from < self.from || from > self.at {
+            let rest = self.text.get(from..).unwrap_or_default();
+            let distance = rest.iter().position(|&byte| (self.is_it)(byte)).unwrap_or(rest.len());
+            (self.from, self.at) = (from, from + distance);
+        }
+        self.at
+    }
+}
 
 /// The secrets of each argument, in order and without overlap.
 pub fn find_in_argv(argv: &[Vec<u8>]) -> Vec<Vec<Secret>> {
-    let mut found: Vec<Vec<Secret>> = argv.iter().map(|text| find_in_text(text)).collect();
-    let program = argv.first().map(|path| path.rsplit(|&byte| byte == b'/').next().unwrap_or_default());
-    let mut is_value = None;
-    for (position, argument) in argv.iter().enumerate() {
-        if let Some(rule) = is_value.take()
-            && position > 0
-        {
-            add_value(&mut found[position], argument, 0..argument.len(), rule);
-            continue;
+    let mut words = Words::default();
+    argv.iter()
+        .enumerate()
+        .map(|(position, argument)| {
+            let mut found = found_in_text(argument);
+            words.take(argument, 0..argument.len(), position == 0, &mut found);
+            if position > 0 && argument.iter().any(u8::is_ascii_whitespace) {
+                commands(argument, &mut found);
+            }
+            found.into_secrets()
+        })
+        .collect()
+}
+
+/// The words of a command, one after the other, and what the last ones mean for the next.
+#[derive(Default)]
+struct Words {
+    /// A bit for each row of [`PROGRAM_FLAGS`] whose program was named. It need not come first: `env`, `timeout 5`.
+    rows: u32,
+    is_curl: bool,
+    is_after_login: bool,
+    /// The next word is the value of a flag.
+    is_value: Option<&'static str>,
+}
+
+impl Words {
+    fn take(&mut self, text: &[u8], range: Range<usize>, is_program: bool, found: &mut Found) {
+        let word = &text[range.clone()];
+        if let Some(rule) = self.is_value.take() {
+            found.add_value(text, range, rule);
+            return;
         }
-        if position == 0 {
-            continue;
+        if word.first() != Some(&b'-') || is_program {
+            self.is_after_login |= word == b"login";
+            let name = word.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+            self.rows |= ROWS.get(name).copied().unwrap_or_default();
+            self.is_curl |= name == b"curl";
+            return;
         }
-        match flag(argument, program) {
-            Flag::Glued(range, rule) => add_value(&mut found[position], argument, range, rule),
-            Flag::Next(rule) => is_value = Some(rule),
+        match self.flag(word) {
+            Flag::Glued(start, rule) => found.add_value(text, range.start + start..range.end, rule),
+            Flag::Next(rule) => self.is_value = Some(rule),
             Flag::No => {}
         }
     }
-    for (secrets, argument) in found.iter_mut().zip(argv) {
-        // `user:password` keeps its user.
-        for secret in secrets.iter_mut().filter(|secret| secret.rule == "credential-flag") {
-            if let Some(colon) = argument[secret.range.clone()].iter().position(|&byte| byte == b':') {
-                secret.range.start += colon + 1;
+
+    fn flag(&mut self, word: &[u8]) -> Flag {
+        for (bit, row) in PROGRAM_FLAGS.iter().enumerate() {
+            if self.rows >> bit & 1 == 0 || (row.after.is_some() && !self.is_after_login) {
+                continue;
+            }
+            if row.is_next && word == row.flag {
+                // A password is asked for once: what follows `sshpass -p X` has a `-p` of its own.
+                self.rows &= !(u32::from(row.rule == "secret-flag") << bit);
+                return Flag::Next(row.rule);
+            }
+            let is_long = row.flag.starts_with(b"--");
+            if let Some(rest) = word.strip_prefix(row.flag)
+                && row.is_glued
+                && rest.len() > usize::from(is_long)
+                && (!is_long || rest[0] == b'=')
+            {
+                return Flag::Glued(row.flag.len() + usize::from(is_long), row.rule);
             }
         }
-        secrets.retain(|secret| !secret.range.is_empty());
+        if self.is_curl {
+            let switches = word[1..].iter().take_while(|byte| CURL_SWITCHES.contains(byte)).count();
+            if switches > 0 && matches!(word.get(switches + 1), Some(b'u' | b'U')) {
+                let is_last = word.len() == switches + 2;
+                return if is_last {
+                    Flag::Next("credential-flag")
+                } else {
+                    Flag::Glued(switches + 2, "credential-flag")
+                };
+            }
+        }
+        let end = word.iter().position(|&byte| byte == b'=').unwrap_or(word.len());
+        if !(SHORTEST_FLAG..=LONGEST_FLAG).contains(&end) {
+            return Flag::No;
+        }
+        let name = bare(&word[..end]);
+        if !FLAGS.contains(&name.as_str()) {
+            Flag::No
+        } else if end < word.len() {
+            Flag::Glued(end + 1, "secret-flag")
+        } else {
+            Flag::Next("secret-flag")
+        }
     }
-    found
 }
 
+/// No flag with its dashes is shorter, or longer.
+const SHORTEST_FLAG: usize = 5;
+const LONGEST_FLAG: usize = 128;
+
+const _: () = assert!(PROGRAM_FLAGS.len() <= 32, "a bit each");
+
+/// The bits of each program.
+static ROWS: LazyLock<BTreeMap<&[u8], u32>> = LazyLock::new(|| {
+    let mut rows = BTreeMap::new();
+    for (bit, row) in PROGRAM_FLAGS.iter().enumerate() {
+        for program in row.programs {
+            *rows.entry(*program).or_default() |= 1 << bit;
+        }
+    }
+    rows
+});
+
 enum Flag {
-    Glued(Range<usize>, &'static str),
+    Glued(usize, &'static str),
     Next(&'static str),
     No,
 }
 
-fn flag(argument: &[u8], program: Option<&[u8]>) -> Flag {
-    let program = program.unwrap_or_default();
-    if USER_FLAG_PROGRAMS.contains(&program) {
-        for user in USER_FLAGS {
-            if argument == user.as_bytes() {
-                return Flag::Next("credential-flag");
-            }
-            let glue = usize::from(user.starts_with("--"));
-            if argument.starts_with(user.as_bytes())
-                && argument.len() > user.len() + glue
-                && (glue == 0 || argument[user.len()] == b'=')
-                && !argument.starts_with(b"--user-agent")
+/// The commands inside one argument, as in `sh -c 'curl -u me:pass …; mysql -pX'`: words and quotes as shells have
+/// them, near enough to know a flag from its value.
+fn commands(text: &[u8], found: &mut Found) {
+    let is_end = |byte: u8| matches!(byte, b';' | b'|' | b'&' | b'(' | b')' | b'`' | b'\n');
+    let mut word_end =
+        Next::new(text, |byte| byte.is_ascii_whitespace() || is_end(byte) || matches!(byte, b'"' | b'\''));
+    let mut quotes = [b'"', b'\''].map(|quote| Next::new(text, move |byte| byte == quote));
+    let mut closing = |quote: u8, from: usize| quotes[usize::from(quote == b'\'')].after(from);
+    let mut words = Words::default();
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        if is_end(byte) {
+            words = Words::default();
+            at += 1;
+        } else if matches!(byte, b'"' | b'\'') && words.is_value.is_some() {
+            let end = closing(byte, at + 1);
+            words.take(text, at + 1..end, false, found);
+            at = end + 1;
+        } else if byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'') {
+            at += 1;
+        } else {
+            let end = word_end.after(at);
+            let quote = text.get(end).copied().filter(|byte| matches!(byte, b'"' | b'\''));
+            if let Some(quote) = quote
+                && text[end - 1] == b'='
+                && matches!(words.flag(&text[at..end - 1]), Flag::Next(_))
             {
-                return Flag::Glued(user.len() + glue..argument.len(), "credential-flag");
+                words.take(text, at..end - 1, false, found);
+                let close = closing(quote, end + 1);
+                words.take(text, end + 1..close, false, found);
+                at = close + 1;
+            } else {
+                words.take(text, at..end, false, found);
+                at = end;
             }
         }
-    }
-    if let Some((_, takes_next)) = P_FLAG_PROGRAMS.iter().find(|(name, _)| *name == program) {
-        if argument.len() > 2 && argument.starts_with(b"-p") {
-            return Flag::Glued(2..argument.len(), "secret-flag");
-        }
-        if *takes_next && argument == b"-p" {
-            return Flag::Next("secret-flag");
-        }
-    }
-    if argument.first() != Some(&b'-') {
-        return Flag::No;
-    }
-    let end = argument.iter().position(|&byte| byte == b'=').unwrap_or(argument.len());
-    let name = bare(&argument[..end]);
-    if !FLAGS.contains(&name.as_str()) {
-        return Flag::No;
-    }
-    if end < argument.len() {
-        Flag::Glued(end + 1..argument.len(), "secret-flag")
-    } else {
-        Flag::Next("secret-flag")
     }
 }
 
@@ -250,45 +259,62 @@ fn bare(name: &[u8]) -> String {
         .collect()
 }
 
-/// Adds a whole value, in place of whatever was found inside it. What only refers to a secret (`$TOKEN`, `@file`,
-/// `env:NAME`, nothing) stays.
-fn add_value(found: &mut Vec<Secret>, text: &[u8], range: Range<usize>, rule: &'static str) {
-    let value = &text[range.clone()];
-    let is_reference = matches!(value.first(), None | Some(b'$' | b'@' | b'-'))
-        || value.starts_with(b"env:")
-        || value.starts_with(b"file:");
-    if is_reference {
-        return;
+/// A text without separators, in lower case, and how much of it lies before each place of the text: the bare form of
+/// any part of it at once.
+struct Bare {
+    letters: Vec<u8>,
+    before: Vec<usize>,
+}
+
+impl Bare {
+    fn new(text: &[u8]) -> Self {
+        let mut letters = Vec::with_capacity(text.len());
+        let mut before = Vec::with_capacity(text.len() + 1);
+        for byte in text {
+            before.push(letters.len());
+            if byte.is_ascii_alphanumeric() {
+                letters.push(byte.to_ascii_lowercase());
+            }
+        }
+        before.push(letters.len());
+        Self { letters, before }
     }
-    found.retain(|secret| secret.range.end <= range.start || secret.range.start >= range.end);
-    found.push(Secret { range, rule });
-    found.sort_by_key(|secret| secret.range.start);
+
+    fn part(&self, range: Range<usize>) -> &[u8] {
+        &self.letters[self.before[range.start]..self.before[range.end]]
+    }
+
+    fn ends_as_secret(&self, range: Range<usize>) -> bool {
+        let name = self.part(range);
+        NAME_ENDS.iter().any(|end| name.ends_with(end.as_bytes()))
+    }
 }
 
 /// The secrets of a text that is not an argument list: shapes, URLs, headers, assignments.
 pub fn find_in_text(text: &[u8]) -> Vec<Secret> {
-    let mut found = Vec::new();
-    private_keys(text, &mut found);
-    headers(text, &mut found);
-    urls(text, &mut found);
-    assignments(text, &mut found);
+    found_in_text(text).into_secrets()
+}
+
+fn found_in_text(text: &[u8]) -> Found {
+    let mut found = Found::default();
+    if text.iter().any(|byte| matches!(byte, b'=' | b':')) {
+        let bare = Bare::new(text);
+        private_keys(text, &mut found);
+        headers(text, &mut found);
+        urls(text, &bare, &mut found);
+        assignments(text, &bare, &mut found);
+    } else {
+        private_keys(text, &mut found);
+    }
     key_shapes(text, &mut found);
-    found.sort_by_key(|secret: &Secret| secret.range.start);
     found
 }
 
 /// The known key shapes of a text alone: what is looked for in names and addresses.
 pub fn find_key_shapes(text: &[u8]) -> Vec<Secret> {
-    let mut found = Vec::new();
+    let mut found = Found::default();
     key_shapes(text, &mut found);
-    found
-}
-
-pub(super) fn add(found: &mut Vec<Secret>, range: Range<usize>, rule: &'static str) {
-    let is_free = found.iter().all(|other| other.range.end <= range.start || other.range.start >= range.end);
-    if !range.is_empty() && is_free {
-        found.push(Secret { range, rule });
-    }
+    found.into_secrets()
 }
 
 /// The bytes that a key shape begins with: most positions of most texts are done with by one look.
@@ -302,7 +328,7 @@ const CAN_BEGIN: [bool; 256] = {
     table
 };
 
-fn key_shapes(text: &[u8], found: &mut Vec<Secret>) {
+fn key_shapes(text: &[u8], found: &mut Found) {
     // Where the run of characters ends in which a shape was looked for in vain: what begins later in the same run is
     // only shorter. Without this, a long text of beginnings takes the square of its length.
     let mut in_vain = [0; KEY_SHAPES.len()];
@@ -324,7 +350,7 @@ fn key_shapes(text: &[u8], found: &mut Vec<Secret>) {
             }
         }
         if let Some(len) = hit {
-            add(found, at..at + len, "key-shape");
+            found.add(at..at + len, "key-shape");
             at += len;
         } else {
             at += 1;
@@ -343,7 +369,7 @@ fn is_key(shape: &KeyShape, run: &[u8]) -> bool {
     run.len() >= shape.least && has_digit_or_upper && is_token
 }
 
-fn private_keys(text: &[u8], found: &mut Vec<Secret>) {
+fn private_keys(text: &[u8], found: &mut Found) {
     let mut from = 0;
     while let Some(begin) = find(&text[from..], b"-----BEGIN ").map(|at| from + at) {
         let rest = &text[begin..];
@@ -360,26 +386,27 @@ fn private_keys(text: &[u8], found: &mut Vec<Secret>) {
             let tail = &rest[end + 9..];
             begin + end + 9 + find(tail, b"-----").map_or(tail.len(), |dashes| dashes + 5)
         });
-        add(found, begin..end, "private-key");
+        found.add(begin..end, "private-key");
         from = end;
     }
 }
 
 /// `Header: value` up to the end of the line or the quote.
-fn headers(text: &[u8], found: &mut Vec<Secret>) {
+fn headers(text: &[u8], found: &mut Found) {
+    let mut value_end = Next::new(text, |byte| matches!(byte, b'\r' | b'\n' | b'"' | b'\''));
     for colon in (0..text.len()).filter(|&at| text[at] == b':') {
         let start = text[..colon]
             .iter()
             .rposition(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'-'))
             .map_or(0, |before| before + 1);
-        let name = text[start..colon].to_ascii_lowercase();
-        let is_glued = |header: &&str| name.strip_prefix(b"-h").is_some_and(|name| name == header.as_bytes());
-        if !HEADERS.iter().any(|header| name == header.as_bytes() || is_glued(header)) {
+        let name = &text[start..colon];
+        let is_header = |name: &[u8]| HEADERS.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
+        let glued = name.strip_prefix(b"-H").or_else(|| name.strip_prefix(b"-h"));
+        if !is_header(name) && !glued.is_some_and(is_header) {
             continue;
         }
         let mut value = colon + 1 + text[colon + 1..].iter().take_while(|byte| **byte == b' ').count();
-        let end = value
-            + text[value..].iter().take_while(|byte| !matches!(byte, b'\r' | b'\n' | b'"' | b'\'')).count();
+        let end = value_end.after(value);
         // The scheme says nothing secret.
         for scheme in ["bearer ", "basic ", "token ", "digest ", "apikey ", "negotiate "] {
             if text[value..end].len() > scheme.len()
@@ -389,7 +416,7 @@ fn headers(text: &[u8], found: &mut Vec<Secret>) {
             }
         }
         if text.get(value) != Some(&b'$') {
-            add(found, value..end, "header");
+            found.add(value..end, "header");
         }
     }
 }
@@ -400,11 +427,17 @@ fn is_url_end(byte: u8) -> bool {
 
 /// The password in `scheme://user:password@host`, a token that stands alone before the `@`, and the values of query
 /// parameters that hold secrets.
-fn urls(text: &[u8], found: &mut Vec<Secret>) {
+fn urls(text: &[u8], bare: &Bare, found: &mut Found) {
+    let mut url_end = Next::new(text, is_url_end);
+    let mut question = Next::new(text, |byte| byte == b'?');
+    let mut separator = Next::new(text, |byte| matches!(byte, b'&' | b';' | b'#'));
+    let mut equals_sign = Next::new(text, |byte| byte == b'=');
+    // Up to where the parameters were looked at, all but the first of an address inside an address.
+    let mut done = 0;
     let mut from = 0;
     while let Some(at) = find(&text[from..], b"://").map(|at| from + at) {
         let start = at + 3;
-        let end = start + text[start..].iter().take_while(|byte| !is_url_end(**byte)).count();
+        let end = url_end.after(start);
         from = start;
         let authority_end =
             start + text[start..end].iter().take_while(|byte| !matches!(byte, b'/' | b'?' | b'#')).count();
@@ -413,36 +446,38 @@ fn urls(text: &[u8], found: &mut Vec<Secret>) {
             let user_end = start + sign;
             match text[start..user_end].iter().position(|&byte| byte == b':') {
                 Some(colon) if text.get(start + colon + 1) != Some(&b'$') => {
-                    add(found, start + colon + 1..user_end, "url-password");
+                    found.add(start + colon + 1..user_end, "url-password");
                 }
-                None if sign >= 20 => add(found, start..user_end, "url-password"),
+                None if sign >= 20 => found.add(start..user_end, "url-password"),
                 _ => {}
             }
         }
-        let query = (authority_end..end).find(|&position| text[position] == b'?');
-        let mut parameter = query.map_or(end, |question| question + 1);
+        let mut parameter = question.after(authority_end).saturating_add(1);
         while parameter < end {
-            let stop = parameter
-                + text[parameter..end].iter().take_while(|byte| !matches!(byte, b'&' | b';' | b'#')).count();
-            if let Some(equals) = text[parameter..stop].iter().position(|&byte| byte == b'=')
-                && is_secret_name(&text[parameter..parameter + equals])
-                && text.get(parameter + equals + 1) != Some(&b'$')
+            let stop = separator.after(parameter).min(end);
+            let equals = equals_sign.after(parameter);
+            if equals < stop && is_secret_name(bare, parameter..equals) && text.get(equals + 1) != Some(&b'$')
             {
-                add(found, parameter + equals + 1..stop, "url-parameter");
+                found.add(equals + 1..stop, "url-parameter");
             }
-            parameter = stop + 1;
+            parameter = if done == end { end } else { stop + 1 };
+        }
+        if question.after(authority_end) < end {
+            done = end;
         }
     }
 }
 
-fn is_secret_name(name: &[u8]) -> bool {
-    let name = bare(name);
-    matches!(name.as_str(), "key" | "sig" | "auth" | "pass")
-        || NAME_ENDS.iter().any(|end| name.ends_with(end))
+fn is_secret_name(bare: &Bare, name: Range<usize>) -> bool {
+    matches!(bare.part(name.clone()), b"key" | b"sig" | b"auth" | b"pass") || bare.ends_as_secret(name)
 }
 
 /// `NAME_TOKEN=value` of the environment and `"password": "value"` of JSON.
-fn assignments(text: &[u8], found: &mut Vec<Secret>) {
+fn assignments(text: &[u8], bare: &Bare, found: &mut Found) {
+    let mut quoted_end = [b'"', b'\''].map(|quote| Next::new(text, move |byte| byte == quote));
+    let mut plain_end = Next::new(text, |byte| {
+        byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b';' | b'&' | b'|' | b')')
+    });
     for sign in (1..text.len()).filter(|&at| matches!(text[at], b'=' | b':')) {
         let is_json = text[sign] == b':';
         let mut name_end = sign;
@@ -463,7 +498,7 @@ fn assignments(text: &[u8], found: &mut Vec<Secret>) {
         let name = &text[name_start..name_end];
         // A flag is judged as a flag, with its own list.
         let is_name = name.first().is_some_and(|byte| *byte != b'-');
-        if !is_name || !NAME_ENDS.iter().any(|end| bare(name).ends_with(end)) {
+        if !is_name || !bare.ends_as_secret(name_start..name_end) {
             continue;
         }
         let mut value = sign + 1;
@@ -476,143 +511,16 @@ fn assignments(text: &[u8], found: &mut Vec<Secret>) {
         } else if is_json {
             continue;
         }
-        let end = value
-            + text[value..]
-                .iter()
-                .take_while(|byte| match quote {
-                    Some(quote) => **byte != quote,
-                    None => {
-                        !byte.is_ascii_whitespace()
-                            && !matches!(byte, b'"' | b'\'' | b';' | b'&' | b'|' | b')')
-                    }
-                })
-                .count();
+        let end = match quote {
+            Some(b'"') => quoted_end[0].after(value),
+            Some(_) => quoted_end[1].after(value),
+            None => plain_end.after(value),
+        };
         if !matches!(text.get(value), None | Some(b'$' | b'@')) {
-            add(found, value..end, "assignment");
+            found.add(value..end, "assignment");
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::profile::secrets::Secrets;
-
-    fn argv(input: &[&str], want: &[&str]) {
-        let argv: Vec<Vec<u8>> = input.iter().map(|text| text.as_bytes().to_vec()).collect();
-        let found = find_in_argv(&argv);
-        let mut secrets = Secrets::default();
-        let marked: Vec<String> = argv
-            .iter()
-            .zip(&found)
-            .map(|(text, spans)| {
-                secrets.learn(text, spans);
-                let mut out = String::new();
-                secrets.mark(text, spans, &mut out, |plain, out| {
-                    out.push_str(std::str::from_utf8(plain).unwrap());
-                });
-                out
-            })
-            .collect();
-        let got: Vec<String> = marked.iter().map(|text| secrets.write(text)).collect();
-        assert_eq!(got, want);
-    }
-
-    #[test]
-    fn flags_and_their_values() {
-        argv(&["x", "--password", "hunter2"], &["x", "--password", "${REDACTED:1}"]);
-        argv(
-            &["x", "--api-key=abc", "--token", "abc"],
-            &["x", "--api-key=${REDACTED:1}", "--token", "${REDACTED:1}"],
-        );
-        argv(
-            &["curl", "-u", "me:pw", "-uyou:pw2"],
-            &["curl", "-u", "me:${REDACTED:1}", "-uyou:${REDACTED:2}"],
-        );
-        argv(&["/usr/bin/mysql", "-psecret", "db"], &["/usr/bin/mysql", "-p${REDACTED:1}", "db"]);
-        argv(&["sshpass", "-p", "pw", "ssh"], &["sshpass", "-p", "${REDACTED:1}", "ssh"]);
-        let stays = [
-            "x",
-            "--password-file",
-            "/p",
-            "--token",
-            "$TOKEN",
-            "--password",
-            "@file",
-            "-u",
-            "root",
-            "-p",
-            "8080",
-        ];
-        argv(&stays, &stays);
-    }
-
-    #[test]
-    fn urls_keep_all_but_the_secret() {
-        argv(
-            &["git", "clone", "https://me:p%40w@host/x.git"],
-            &["git", "clone", "https://me:${REDACTED:1}@host/x.git"],
-        );
-        argv(&["x", "postgres://u:a@b@db:5432/n"], &["x", "postgres://u:${REDACTED:1}@db:5432/n"]);
-        argv(
-            &["x", "https://h/p?a=1&access_token=zz&b=2#f"],
-            &["x", "https://h/p?a=1&access_token=${REDACTED:1}&b=2#f"],
-        );
-        argv(&["git", "ssh://git@host/x"], &["git", "ssh://git@host/x"]);
-        argv(&["git", "https://abcdefghij0123456789@host/x"], &["git", "https://${REDACTED:1}@host/x"]);
-    }
-
-    #[test]
-    fn headers_and_assignments_and_json() {
-        argv(
-            &["curl", "-H", "Authorization: Bearer abc.def"],
-            &["curl", "-H", "Authorization: Bearer ${REDACTED:1}"],
-        );
-        argv(&["curl", "-HX-Api-Key: k1"], &["curl", "-HX-Api-Key: ${REDACTED:1}"]);
-        argv(
-            &["sh", "-c", "FOO_TOKEN=abc curl -H 'Cookie: s=1' x"],
-            &["sh", "-c", "FOO_TOKEN=${REDACTED:1} curl -H 'Cookie: ${REDACTED:2}' x"],
-        );
-        argv(&["x", r#"{"password": "p w", "a": 1}"#], &["x", r#"{"password": "${REDACTED:1}", "a": 1}"#]);
-        let stays = ["x", "FOO_TOKEN=$FOO", "the password: none", "TOKEN=", "Content-Type: text/plain"];
-        argv(&stays, &stays);
-    }
-
-    #[test]
-    fn keys_of_known_shape_wherever_they_stand() {
-        let key = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
-        argv(&["x", &format!("a={key},b")], &["x", "a=${REDACTED:1},b"]);
-        argv(
-            &["x", "AKIAIOSFODNN7EXAMPLE", key, key],
-            &["x", "${REDACTED:1}", "${REDACTED:2}", "${REDACTED:2}"],
-        );
-        argv(
-            &["x", "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n"],
-            &["x", "${REDACTED:1}\n"],
-        );
-        let stays =
-            ["sk-learn", "npm_config_cache", "task-0123456789012345678901234567890", "hf_hub", "eyJabc"];
-        argv(&stays, &stays);
-    }
-
-    #[test]
-    fn what_was_learned_is_found_elsewhere() {
-        let mut secrets = Secrets::default();
-        secrets.learn(b"correct-horse", &[Secret { range: 0..13, rule: "secret-flag" }]);
-        let mut spans = Vec::new();
-        secrets.add_learned(b"/tmp/correct-horse.txt", &mut spans);
-        assert_eq!(spans, [Secret { range: 5..18, rule: "learned" }]);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_text_is_taken_apart_without_loss(text: Vec<u8>) {
-            let spans = find_in_text(&text);
-            let mut plain = Vec::new();
-            let mut out = String::new();
-            Secrets::default().mark(&text, &spans, &mut out, |bytes, _| plain.extend_from_slice(bytes));
-            let hidden: usize = spans.iter().map(|span| span.range.len()).sum();
-            proptest::prop_assert_eq!(plain.len() + hidden, text.len());
-        }
-    }
-}
+mod tests;

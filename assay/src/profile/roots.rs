@@ -169,18 +169,24 @@ impl RootTable {
     /// Appends `text` (an argument, a link's text) in `Name` form, with roots inside it replaced.
     pub fn substitute_into(&self, text: &[u8], out: &mut String) {
         let mut from = 0;
-        let mut at = 0;
-        while at < text.len() {
-            if text[at] == b'/'
-                && is_path_start(text, at)
+        // Where the word begins that `at` lies in, and whether it has a slash before `at`.
+        let (mut word, mut has_slash) = (0, false);
+        let mut skip_to = 0;
+        for at in 0..text.len() {
+            if at >= skip_to
+                && text[at] == b'/'
+                && is_path_start(text, word, at, has_slash)
                 && let Some((var, len)) = self.match_in_text(&text[at..])
             {
                 escape_into(&text[from..at], out);
                 out.push_str(var.as_str());
-                at += len;
-                from = at;
+                skip_to = at + len;
+                from = skip_to;
+            }
+            if is_delimiter(text[at]) {
+                (word, has_slash) = (at + 1, false);
             } else {
-                at += 1;
+                has_slash |= text[at] == b'/';
             }
         }
         escape_into(&text[from..], out);
@@ -197,11 +203,10 @@ impl RootTable {
 
 /// Whether an absolute path can begin at `at`: at the start, after a delimiter, glued to an option (`-I/home/x`),
 /// or after `file://`. In `/mnt/home/x` and `../home/x` none begins at `/home`.
-fn is_path_start(text: &[u8], at: usize) -> bool {
-    let word = text[..at].iter().rposition(|&byte| is_delimiter(byte)).map_or(0, |delimiter| delimiter + 1);
+fn is_path_start(text: &[u8], word: usize, at: usize, has_slash: bool) -> bool {
     let before = &text[word..at];
     before.is_empty()
-        || (before[0] == b'-' && !before.contains(&b'/'))
+        || (before[0] == b'-' && !has_slash)
         || (before == b"//" && text[..word].ends_with(b"file:"))
 }
 

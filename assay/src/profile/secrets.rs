@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::redact::{Secret, add};
+use super::redact::{Found, Secret};
 use super::volatile::find;
 
 /// The secrets of one artifact and their numbers.
@@ -53,14 +53,15 @@ impl Secrets {
 
     /// Adds to `secrets` the places where something learned elsewhere stands in `text`.
     pub fn add_learned(&self, text: &[u8], secrets: &mut Vec<Secret>) {
+        let mut found = Found::from_secrets(secrets);
         for value in self.values.iter().filter(|value| value.len() >= MIN_LEARNED).take(MAX_LEARNED) {
             let mut from = 0;
             while let Some(at) = find(&text[from..], value).map(|at| from + at) {
-                add(secrets, at..at + value.len(), "learned");
+                found.add(at..at + value.len(), "learned");
                 from = at + value.len();
             }
         }
-        secrets.sort_by_key(|secret| secret.range.start);
+        *secrets = found.into_secrets();
     }
 
     /// Writes `text` with marks for its secrets; `plain` writes what lies between them.

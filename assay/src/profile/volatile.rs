@@ -303,10 +303,7 @@ fn is_word_at(name: &[u8], at: usize, word: &[u8]) -> bool {
 
 /// Where `needle` stands in `haystack`.
 pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    if needle.is_empty() || needle.len() > haystack.len() {
-        return None;
-    }
-    haystack.windows(needle.len()).position(|window| window == needle)
+    if needle.is_empty() { None } else { memchr::memmem::find(haystack, needle) }
 }
 
 /// 8-4-4-4-12 hexadecimal digits.
