@@ -114,8 +114,8 @@ pub fn judge(policy: &Policy, request: Request<'_>) -> Verdict {
             remedy: "mounts are never granted".into(),
         }),
         Request::Inet(inet) => judge_inet(policy, inet),
-        Request::UnixPath(path) => judge_unix_path(policy, path),
-        Request::UnixAbstract(name) => judge_unix_abstract(policy, name),
+        Request::UnixPath(path) => judge_unix_path(policy, "connect", path),
+        Request::UnixAbstract(name) => judge_unix_abstract(policy, "connect", name),
         Request::Family(family) => judge_family(policy, family),
     }
 }
@@ -194,9 +194,9 @@ fn judge_net_effect(policy: &Policy, net: &NetEffect, roots: &[(String, Vec<u8>)
             Some(name) => match name.as_str().strip_prefix('@') {
                 Some(name) => {
                     let name = unescape(name).unwrap_or_else(|| name.as_bytes().to_vec());
-                    judge_unix_abstract(policy, &name)
+                    judge_unix_abstract(policy, verb(net.op), &name)
                 }
-                None => judge_unix_path(policy, &path_of_name(name, roots)),
+                None => judge_unix_path(policy, verb(net.op), &path_of_name(name, roots)),
             },
         },
         _ if net.address.is_some() || net.host.is_some() || net.port.is_some() => {
@@ -339,8 +339,18 @@ pub fn is_name(target: &Target) -> bool {
     matches!(target, Target::Host(name) if name != "localhost")
 }
 
-fn judge_unix_path(policy: &Policy, path: &[u8]) -> Verdict {
-    let what = || format!("connect unix:{}", policy.spell(path));
+/// How an act on a socket is called.
+fn verb(op: NetEffectOp) -> &'static str {
+    match op {
+        NetEffectOp::Bind => "bind",
+        NetEffectOp::Listen => "listen on",
+        NetEffectOp::Send => "send to",
+        NetEffectOp::Connect | NetEffectOp::Use => "connect",
+    }
+}
+
+fn judge_unix_path(policy: &Policy, verb: &str, path: &[u8]) -> Verdict {
+    let what = || format!("{verb} unix:{}", policy.spell(path));
     if !path.starts_with(b"/") {
         return judge_family(policy, "unix");
     }
@@ -357,9 +367,9 @@ fn judge_unix_path(policy: &Policy, path: &[u8]) -> Verdict {
     }
 }
 
-fn judge_unix_abstract(policy: &Policy, name: &[u8]) -> Verdict {
+fn judge_unix_abstract(policy: &Policy, verb: &str, name: &[u8]) -> Verdict {
     let spelled = Name::from_bytes(name);
-    let what = || format!("connect unix:@{spelled}");
+    let what = || format!("{verb} unix:@{spelled}");
     if let Some(rule) = policy.net_deny.iter().find(|rule| rule.applies_to_unix_abstract(name)) {
         return denied_by(what(), &rule.text, &rule.place);
     }

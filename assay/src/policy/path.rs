@@ -70,7 +70,7 @@ pub fn parse_path(text: &str, context: &Context) -> Result<Pattern, Complaint> {
     }
     let mut parts: Vec<Part> = Pattern::literal(root).parts().to_vec();
     let is_relative = !text.starts_with(['/', '~', '$']);
-    if is_relative && !tail.contains('/') && tail.contains('*') && tail.trim_matches('*') != "" {
+    if is_relative && !tail.contains('/') && tail.contains('*') && !tail.trim_matches('*').is_empty() {
         // As in gitignore: a pattern without a slash matches at any depth.
         parts.push(Part::AnyDepth);
     }

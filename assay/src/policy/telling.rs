@@ -83,32 +83,35 @@ fn parent(path: &str) -> Option<&str> {
     path.trim_end_matches('/').rsplit_once('/').map(|(directory, _)| directory).filter(|d| !d.is_empty())
 }
 
-/// While there are too many lines, directories that share one above them are taken together, the deepest first; where
-/// none do, the deepest give way to those above them.
+/// While there are too many lines, directories that share one above them are taken together: the deepest first, and
+/// of those where it saves most.
 fn go_up(groups: &mut BTreeMap<Group, Vec<Denial>>) {
     let lines = |groups: &BTreeMap<Group, Vec<Denial>>| -> usize {
         groups.values().map(|denials| if denials.len() > FEW { 1 } else { denials.len() }).sum()
     };
     while lines(groups) > WANTED {
-        let mut sharing = BTreeMap::<Group, usize>::new();
-        for above in groups.keys().filter_map(above) {
-            *sharing.entry(above).or_default() += 1;
+        let mut sharing = BTreeMap::<Group, Vec<Group>>::new();
+        for group in groups.keys() {
+            for above in std::iter::successors(directory_above(group), directory_above) {
+                sharing.entry(above).or_default().push(group.clone());
+            }
         }
-        for (above, count) in &mut sharing {
-            *count += usize::from(groups.contains_key(above));
-        }
-        let shared = sharing.iter().filter(|(_, count)| **count > 1).map(|(above, _)| depth(above)).max();
-        let Some(level) = shared.or_else(|| sharing.keys().map(depth).max()) else { return };
-        let is_moved = |above: &Group| depth(above) == level && (shared.is_none() || sharing[above] > 1);
-        for (group, denials) in std::mem::take(groups) {
-            let place = above(&group).filter(is_moved).unwrap_or(group);
-            groups.entry(place).or_default().extend(denials);
+        sharing.retain(|_, beneath| beneath.len() > 1);
+        let Some(level) = sharing.keys().map(depth).max() else { return };
+        let mut together: Vec<_> = sharing.into_iter().filter(|(above, _)| depth(above) == level).collect();
+        together.sort_by_key(|(_, beneath)| std::cmp::Reverse(beneath.len()));
+        for (above, beneath) in together {
+            let denials: Vec<_> = beneath.iter().filter_map(|group| groups.remove(group)).flatten().collect();
+            groups.entry(above).or_default().extend(denials);
+            if lines(groups) <= WANTED {
+                return;
+            }
         }
     }
 }
 
 /// The group of the directory above.
-fn above(group: &Group) -> Option<Group> {
+fn directory_above(group: &Group) -> Option<Group> {
     let Place::Directory(list, directory) = &group.place else { return None };
     let place = Place::Directory(list, parent(directory)?.to_owned());
     Some(Group { place, ..group.clone() })
@@ -236,6 +239,42 @@ mod tests {
                 "not authorised: write /2: no rule allows it; fs.allow: - {path: /2, access: [write]}",
             ]
         );
+    }
+
+    #[test]
+    fn a_directory_is_not_taken_together_with_the_one_above_it_while_others_can_be() {
+        let mut paths: Vec<String> = (0..30).map(|name| format!("/data/a/set/{}/{name}", name / 3)).collect();
+        paths.push("/data/a/set".into());
+        paths.extend((0..60).map(|name| format!("/b/{}/x/{name}", name / 4)));
+        let requests: Vec<_> =
+            paths.iter().map(|path| Request::File(Access::Write, path.as_bytes())).collect();
+        let lines = tell(denials(&requests));
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[0].starts_with("not authorised: write 60 names in /b: "), "{lines:?}");
+        assert!(lines[1].starts_with("not authorised: write 30 names in /data/a/set: "), "{lines:?}");
+        assert!(lines[2].starts_with("not authorised: write /data/a/set: "), "{lines:?}");
+    }
+
+    #[test]
+    fn a_bind_is_not_told_as_a_connect() {
+        use crate::profile::effect::{Effect, EffectResult, NetEffect, NetEffectOp};
+        let effect = |op| {
+            Effect::Net(NetEffect {
+                op,
+                proto: "unix".into(),
+                host: None,
+                host_from: None,
+                address: Some(crate::profile::name::Name::from_bytes(b"/x/s")),
+                port: None,
+                result: EffectResult::Denied,
+            })
+        };
+        let what = |op| match crate::policy::judge_effect(&policy(), &effect(op), &[]) {
+            Verdict::Denied(denial) => denial.what,
+            Verdict::Allowed { .. } => panic!("allowed"),
+        };
+        assert_eq!(what(NetEffectOp::Bind), "bind unix:/x/s");
+        assert_eq!(what(NetEffectOp::Connect), "connect unix:/x/s");
     }
 
     #[test]
