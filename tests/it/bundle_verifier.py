@@ -251,7 +251,7 @@ def is_time(text):
     return year >= 1970 and 1 <= month <= 12 and 1 <= day <= days[month - 1] and hour < 24 and minute < 60 and second <= 60
 
 
-def check_event(event, sequence, manifest):
+def check_event(event, line, sequence, manifest):
     demand(isinstance(event, dict), "event")
     get = event.get
     demand(get("specversion") == "1.0" and get("datacontenttype") == "application/json", "event")
@@ -273,6 +273,7 @@ def check_event(event, sequence, manifest):
     content = canonical({key: event[key] for key in keys if key in event})
     demand(isinstance(get("assaycontenthash"), str), "event")
     demand(get("assaycontenthash") == digest(content.encode()), "content-hash")
+    demand(canonical(event).encode() == line, "not-canonical")
 
 
 def verify(raw):
@@ -286,7 +287,7 @@ def verify(raw):
         demand(len(line) <= LINE, "line-limit")
         demand(count < EVENTS, "event-limit")
         event = parse(line)
-        check_event(event, count, manifest)
+        check_event(event, line, count, manifest)
         root.update(event["assaycontenthash"].encode() + b"\n")
         count += 1
     demand(len(last) <= LINE, "line-limit")
@@ -296,6 +297,7 @@ def verify(raw):
     demand(stated["bytes"] == len(events), "file-size")
     demand(stated["sha256"] == digest(events), "file-hash")
     demand("sha256:" + root.hexdigest() == manifest["run_root"], "run-root")
+    demand(canonical(manifest).encode() == manifest_bytes, "not-canonical")
 
 
 def main(paths):

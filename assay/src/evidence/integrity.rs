@@ -111,6 +111,7 @@ codes! {
     Sequence "sequence" "The sequence does not count 0, 1, 2 and so on.",
     EventId "event-id" "An event's id is not its run id, a colon and its sequence number.",
     ContentHash "content-hash" "An event's content hash is not that of its content.",
+    NotCanonical "not-canonical" "The manifest or a line of the events is not the canonical JSON (RFC 8785) of its value: white space, a line feed after the manifest, another order of keys, another spelling of a string.",
     FileSize "file-size" "The events have another length than the manifest says.",
     FileHash "file-hash" "The events have another digest than the manifest says.",
     EventCount "event-count" "There are more or fewer events than the manifest says.",

@@ -21,8 +21,6 @@ pub struct Verified {
     pub manifest: Manifest,
     /// What the archive as such was like.
     pub archive: ArchiveFacts,
-    /// True when the manifest's bytes are canonical.
-    pub is_manifest_canonical: bool,
 }
 
 /// One event that was found good by itself.
@@ -34,8 +32,6 @@ pub struct Event {
     pub object: Object,
     /// The hash of its content.
     pub content_hash: Digest,
-    /// True when its bytes are canonical.
-    pub is_canonical: bool,
 }
 
 impl Event {
@@ -98,7 +94,11 @@ pub fn verify(
     if root != manifest.run_root {
         return Err(Failure::new(Code::RunRoot, format!("the events give {root}")));
     }
-    Ok(Verified { manifest, archive: facts, is_manifest_canonical })
+    // Last, so that a text that is wrong in what it says is told for that.
+    if !is_manifest_canonical {
+        return Err(Failure::new(Code::NotCanonical, MANIFEST));
+    }
+    Ok(Verified { manifest, archive: facts })
 }
 
 /// Reads a bundle again that was verified before: hands on the events that `is_wanted` by their place, without checking
@@ -122,7 +122,7 @@ pub fn reread(
             };
             let content_hash = object.str("assaycontenthash").and_then(|text| text.parse().ok());
             let content_hash = content_hash.unwrap_or_else(|| Digest::from_raw([0; 32]));
-            visit(&Event { sequence, object, content_hash, is_canonical: true });
+            visit(&Event { sequence, object, content_hash });
         }
         sequence += 1;
     }
@@ -195,7 +195,10 @@ fn event(line: &[u8], sequence: u64, manifest: &Manifest) -> Result<Event, Failu
     if text("assaycontenthash")?.parse() != Ok(content_hash) {
         return Err(wrong(Code::ContentHash, format!("the content gives {content_hash}")));
     }
-    Ok(Event { sequence, object, content_hash, is_canonical })
+    if !is_canonical {
+        return Err(wrong(Code::NotCanonical, "the same value has another text in RFC 8785".into()));
+    }
+    Ok(Event { sequence, object, content_hash })
 }
 
 #[cfg(test)]

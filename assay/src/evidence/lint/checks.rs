@@ -412,17 +412,6 @@ pub(super) fn malformed_data(_: &Seen, view: &View<'_>) -> Option<Found> {
     Some(found(view.event.subject().unwrap_or_default(), format!("{}: {problem}", view.event.kind())))
 }
 
-pub(super) fn not_canonical(seen: &Seen, verified: &Verified) -> Vec<Found> {
-    let mut findings = Vec::new();
-    if !verified.is_manifest_canonical {
-        findings.extend(whole("the manifest"));
-    }
-    if seen.not_canonical > 0 {
-        findings.extend(whole(format!("{} events", seen.not_canonical)));
-    }
-    findings
-}
-
 pub(super) fn unknown_manifest_key(_: &Seen, verified: &Verified) -> Vec<Found> {
     let keys = verified.manifest.unknown_keys.iter().take(super::MOST_PER_RULE);
     keys.map(|key| Found { subject: key.clone(), message: "unknown".into(), level: None, sequence: None })

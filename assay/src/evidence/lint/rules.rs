@@ -294,14 +294,6 @@ pub const RULES: &[Rule] = &[
         check: Check::Event(checks::malformed_data),
     },
     Rule {
-        id: "not-canonical",
-        level: Level::Warn,
-        title: "bytes are not canonical",
-        why: "The hashes hold, but the same content has another text: it was not written by a program that follows the format.",
-        advice: "Ask how the bundle was made.",
-        check: Check::Whole(checks::not_canonical),
-    },
-    Rule {
         id: "unknown-manifest-key",
         level: Level::Info,
         title: "the manifest holds a key that the format does not have",

@@ -33,8 +33,6 @@ pub struct Seen {
     pub effect: Option<Effect>,
     /// Files deleted outside the private temporary directory, by their directory.
     pub deleted: BTreeMap<String, u64>,
-    /// Events whose bytes are not canonical.
-    pub not_canonical: u64,
     /// Whether the first event names the canonicaliser of this program.
     pub is_ours: bool,
     /// The run id of the manifest.
@@ -56,7 +54,6 @@ impl Seen {
     /// Remembers one event.
     pub fn add(&mut self, manifest: &Manifest, view: &View<'_>) {
         let kind = view.event.kind();
-        self.not_canonical += u64::from(!view.event.is_canonical);
         if let Some(count) = self.counts.get_mut(kind) {
             *count += 1;
         } else if self.counts.len() < 64 || kind::ALL.contains(&kind) {

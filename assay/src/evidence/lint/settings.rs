@@ -125,12 +125,12 @@ mod tests {
     #[test]
     fn levels_and_reasons_are_read_and_the_rest_of_the_policy_left_alone() {
         let settings = parse(
-            "api_version: assay/v1\nfs: {allow: [/usr]}\nlint:\n  levels: {denied: warn, not-canonical: off}\n  \
+            "api_version: assay/v1\nfs: {allow: [/usr]}\nlint:\n  levels: {denied: warn, clock-odd: off}\n  \
              ignore:\n    - {rule: credential-read, subject: '*/.npmrc', reason: the registry is public}\n",
         )
         .unwrap();
         assert_eq!(settings.level("denied", Level::Info), Some(Level::Warn));
-        assert_eq!(settings.level("not-canonical", Level::Warn), None);
+        assert_eq!(settings.level("clock-odd", Level::Warn), None);
         assert_eq!(settings.level("credential-read", Level::Error), Some(Level::Error));
         assert_eq!(settings.ignored("credential-read", "${HOME}/.npmrc"), Some("the registry is public"));
         assert_eq!(settings.ignored("credential-read", "/etc/shadow"), None);
