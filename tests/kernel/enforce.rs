@@ -358,7 +358,7 @@ fn without_a_network_rule_there_is_no_network_but_sockets_of_its_own() {
     check("socket.socketpair()", "passed");
     // What passes all the same is named before the run.
     check("socket.socket().listen()", "passed");
-    let listed = scene.plan(&policy).not_governed;
+    let listed = plan_of(&policy).not_governed;
     assert!(
         listed.iter().any(|line| line.starts_with("listening on a port that the kernel chooses")),
         "{listed:?}"
