@@ -133,7 +133,9 @@ pub fn judge_effect(policy: &Policy, effect: &Effect, roots: &[(String, Vec<u8>)
 /// The absolute path behind a name of the identity: `${VAR}` at its beginning replaced, escapes undone. A name
 /// that is no path (`pipe:`, a folded one) comes back as its bytes.
 pub fn path_of_name(name: &Name, roots: &[(String, Vec<u8>)]) -> Vec<u8> {
+    // A file without a name is judged as its directory is, and a deleted one as the name it had.
     let text = name.as_str();
+    let text = text.strip_prefix("unnamed:").or_else(|| text.strip_prefix("deleted:")).unwrap_or(text);
     let raw = |text: &str| unescape(text).unwrap_or_else(|| text.as_bytes().to_vec());
     if let Some((variable, rest)) = text.strip_prefix("${").and_then(|rest| rest.split_once('}'))
         && (rest.is_empty() || rest.starts_with('/'))

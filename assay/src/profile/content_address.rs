@@ -2,7 +2,7 @@
 
 use super::name::escape_into;
 use super::roots::parent;
-use super::volatile::FoldedName;
+use super::volatile::{FoldedName, is_hash};
 
 /// What is known about the place of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,8 @@ pub fn fan_out_of(path: &[u8]) -> Vec<&[u8]> {
             path[start..].iter().position(|&byte| byte == b'/').map_or(path.len(), |slash| start + slash);
         let name = &path[start..end];
         let hash = name.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        if hash >= 28 && (hash == name.len() || !name[hash].is_ascii_alphanumeric()) {
+        if hash >= 28 && is_hash(&name[..hash]) && (hash == name.len() || !name[hash].is_ascii_alphanumeric())
+        {
             let mut above = parent(&path[..end]);
             loop {
                 let name = above.rsplit(|&byte| byte == b'/').next().unwrap_or_default();

@@ -212,21 +212,22 @@ impl<'a> Namer<'a> {
         }
     }
 
-    /// `pipe:[123]`, `memfd:name`, `/dir/name (deleted)`.
-    fn nameless(&mut self, bytes: &[u8]) -> Naming {
-        if let Some(path) = bytes.strip_suffix(b" (deleted)")
-            && path.first() == Some(&b'/')
-        {
-            let id = self.run.paths.find(path);
-            let bytes = id.map_or_else(|| None, |id| Some(self.bytes(id)));
-            if let Some(bytes) = bytes {
-                let place = self.place(bytes, MAX_MOVES);
-                return Naming {
-                    text: format!("{} (deleted)", place.own.as_ref().unwrap_or(&place.text)),
-                    rules: place.rules.clone(),
-                    own: None,
-                };
-            }
+    /// `pipe:[123]`, `memfd:name`, `/dir/name (deleted)`, `/dir/#unnamed`. The last two are written in front of the path,
+    /// where no real name can have it: real ones begin with a slash or a variable.
+    fn nameless(&mut self, bytes: &'a [u8]) -> Naming {
+        let parts = if bytes.first() == Some(&b'/') {
+            let deleted = bytes.strip_suffix(b" (deleted)").map(|path| ("deleted:", path, ""));
+            deleted.or_else(|| bytes.strip_suffix(b"/#unnamed").map(|directory| ("unnamed:", directory, "/")))
+        } else {
+            None
+        };
+        if let Some((what, path, slash)) = parts {
+            let place = self.place(path, MAX_MOVES);
+            let path = place.own.as_ref().unwrap_or(&place.text);
+            let slash = if path == "/" { "" } else { slash };
+            let mut rules = place.rules.clone();
+            add_rule(&mut rules, "nameless");
+            return Naming { text: format!("{what}{path}{slash}"), rules, own: None };
         }
         let number = bytes.iter().position(|&byte| byte == b'[');
         if let Some(open) = number

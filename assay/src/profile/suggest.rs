@@ -60,7 +60,7 @@ pub fn suggest<'a>(
         match effect {
             Effect::Fs(fs) => suggestion.fs(fs),
             Effect::Exec(exec) => {
-                let path = suggestion.existing(exec.path.as_str());
+                let path = suggestion.existing(as_named(exec.path.as_str()));
                 match policy_path(path) {
                     Some(mut path) => {
                         // The policy language takes a word without a slash for a program's bare name.
@@ -141,7 +141,11 @@ struct Suggestion {
 
 impl Suggestion {
     fn fs(&mut self, effect: &FsEffect) {
-        let path = trimmed(effect.path.as_str());
+        let path = trimmed(as_named(effect.path.as_str()));
+        // A file without a name: making it takes writing in its directory.
+        if let Some(directory) = path.strip_prefix("unnamed:") {
+            self.names_in(if directory.is_empty() { "/" } else { directory });
+        }
         match effect.op {
             FsOp::Read => self.grant(path, Grant::Read),
             FsOp::List => self.grant(path, Grant::List),
@@ -228,6 +232,11 @@ fn made_by(effects: &[&Effect]) -> BTreeSet<String> {
         }
     }
     made
+}
+
+/// A deleted file is granted by the name it had.
+fn as_named(path: &str) -> &str {
+    path.strip_prefix("deleted:").unwrap_or(path)
 }
 
 fn trimmed(path: &str) -> &str {

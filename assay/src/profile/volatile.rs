@@ -248,7 +248,7 @@ impl Folding<'_> {
             return stop;
         }
         let is_temporary = proof.is_gone || proof.is_in_temp;
-        if let Some(start) = address_in(token) {
+        if let Some(start) = address_in(token, is_temporary) {
             self.replace(at + start, end, "${ADDRESS}", "address");
         } else if is_hash(token) {
             self.replace(at, end, "${HASH}", "hash");
@@ -313,27 +313,42 @@ fn uuid_end(name: &[u8], at: usize) -> Option<usize> {
         8 | 13 | 18 | 23 => *byte == b'-',
         _ => byte.is_ascii_hexdigit(),
     });
-    (is_uuid && name.get(at + 36).is_none_or(|byte| !byte.is_ascii_alphanumeric())).then_some(at + 36)
+    (is_uuid && is_drawn(text) && name.get(at + 36).is_none_or(|byte| !byte.is_ascii_alphanumeric()))
+        .then_some(at + 36)
 }
 
-/// Where in the token an address begins: `0x` and six hexadecimal digits or more, up to its end.
-fn address_in(token: &[u8]) -> Option<usize> {
+/// Where in the token an address begins: `0x` and six hexadecimal digits or more, up to its end; in a name that stays,
+/// twelve or more that nobody would choose.
+fn address_in(token: &[u8], is_temporary: bool) -> Option<usize> {
     let start = find(token, b"0x")?;
     let hex = &token[start + 2..];
-    (hex.len() >= 6 && hex.iter().all(u8::is_ascii_hexdigit)).then_some(start)
+    let is_long = hex.len() >= if is_temporary { 6 } else { 12 };
+    (is_long && hex.iter().all(u8::is_ascii_hexdigit) && (is_temporary || is_drawn(hex))).then_some(start)
 }
 
-/// 32 hexadecimal digits or more, or 16 or more with digits and letters of one case among them; or 13 or more of
-/// base 36 with both, as rustc writes its hashes.
-fn is_hash(token: &[u8]) -> bool {
+/// Whether chance could have drawn these digits: five different ones at least. Of sixteen hexadecimal digits, fewer
+/// come once in millions; people and programs write `dddd…`, `deadbeefdeadbeef` and zeros.
+fn is_drawn(digits: &[u8]) -> bool {
+    let seen = digits.iter().fold(0_u128, |seen, byte| seen | 1 << (byte & 0x7f));
+    seen.count_ones() >= 5
+}
+
+/// 16 to 128 hexadecimal digits, numbers and letters of one case among them, which chance could have drawn; or 13 or
+/// more of base 36 with both, as rustc writes its hashes.
+pub(super) fn is_hash(token: &[u8]) -> bool {
     let has_digit = token.iter().any(u8::is_ascii_digit);
     let has_lower = token.iter().any(u8::is_ascii_lowercase);
     let has_upper = token.iter().any(u8::is_ascii_uppercase);
     let is_hex = token.iter().all(u8::is_ascii_hexdigit) && !(has_lower && has_upper);
     let is_mixed = has_digit && (has_lower || has_upper);
-    (is_hex && (token.len() >= 32 || (token.len() >= 16 && is_mixed)))
-        || (token.len() >= 13 && has_digit && has_lower && !has_upper && switches(token) >= 3)
+    let is_base_36 = token.len() >= 13 && has_digit && has_lower && !has_upper && switches(token) >= 3;
+    token.len() <= LONGEST_HASH
+        && is_drawn(token)
+        && ((is_hex && is_mixed && token.len() >= 16) || is_base_36)
 }
+
+/// SHA-512 in hexadecimal digits.
+const LONGEST_HASH: usize = 128;
 
 /// How often letters and digits change places.
 fn switches(token: &[u8]) -> usize {

@@ -194,7 +194,7 @@ fn program<'a>(view: &View<'a>) -> Option<&'a str> {
 fn is_from_memory(path: &str) -> bool {
     path.starts_with("memfd:")
         || path.starts_with("/memfd:")
-        || path.ends_with(" (deleted)")
+        || path.starts_with("deleted:")
         || path.starts_with("/proc/self/fd/")
         || !(path.starts_with('/') || path.starts_with("${"))
 }

@@ -426,8 +426,22 @@ fn a_path_that_is_not_known_is_told_and_admitted() {
             run.act(act(b"", PathState::Unreadable), CallResult::Errno(13));
             run.act(act(b"pipe:[77]", PathState::Nameless), CallResult::Ok);
             run.act(act(b"memfd:x", PathState::Nameless), CallResult::Ok);
+            // What the kernel says of a file without a name, and real names that look the same.
+            for state in [PathState::Nameless, PathState::Resolved] {
+                run.act(act(b"/srv/q (deleted)", state), CallResult::Ok);
+                run.act(act(b"/srv/#unnamed", state), CallResult::Ok);
+            }
         },
-        &["read ${CUT}/deep/x ok", "read ${UNREADABLE} denied", "read memfd:x ok", "read pipe: ok"],
+        &[
+            "read ${CUT}/deep/x ok",
+            "read ${UNREADABLE} denied",
+            "read /srv/#unnamed ok",
+            "read /srv/q (deleted) ok",
+            "read deleted:/srv/q ok",
+            "read memfd:x ok",
+            "read pipe: ok",
+            "read unnamed:/srv/ ok",
+        ],
     );
     let reasons: Vec<_> = canonical.gaps.iter().map(|gap| (gap.kind, gap.reason.as_str())).collect();
     assert_eq!(reasons, [(Kind::Fs, "path-cut"), (Kind::Fs, "path-unreadable")]);

@@ -189,6 +189,23 @@ fn a_program_that_was_not_run_may_not_run() {
     assert!(!is_allowed(&nameless, &exec("/srv/other")));
 }
 
+#[test]
+fn files_without_a_name_are_granted_by_their_directory_and_deleted_ones_by_the_name_they_had() {
+    let effects = [
+        fs(FsOp::Write, "unnamed:/srv/w/", None),
+        fs(FsOp::Link, "unnamed:/srv/w/", Some("/srv/w/x")),
+        fs(FsOp::Read, "deleted:/srv/q", None),
+        fs(FsOp::Write, "unnamed:${WORKDIR}/", None),
+        exec("deleted:/srv/tool"),
+    ];
+    for effect in &effects {
+        assert!(is_allowed(&effects, effect), "{effect:?}");
+    }
+    for other in [fs(FsOp::Write, "unnamed:/srv/v/", None), fs(FsOp::Read, "deleted:/srv/p", None)] {
+        assert!(!is_allowed(&effects, &other), "{other:?}");
+    }
+}
+
 fn name() -> impl Strategy<Value = String> {
     let component = prop_oneof![
         prop::collection::vec(1u8.., 1..12).prop_map(|bytes| {

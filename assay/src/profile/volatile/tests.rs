@@ -117,6 +117,32 @@ fn a_name_that_chance_made_of_words_folds_where_temporary_files_are_made() {
 }
 
 #[test]
+fn a_name_that_only_looks_like_digits_of_a_hash_stays_whatever_became_of_it() {
+    let long = "d".repeat(250);
+    for name in [
+        long.as_str(),
+        "cafebabe",
+        "deadbeef",
+        "deadbeefdeadbeef",
+        "c0ffee00c0ffee00c0ffee00c0ffee00",
+        "00000000000000000000000000000000",
+        "00000000-0000-0000-0000-000000000000",
+    ] {
+        let stays = Proof { is_gone: false, is_actor: NOBODY, ..proof() };
+        assert_eq!(fold(name.as_bytes(), &stays), None, "{name}");
+    }
+    let stays = Proof { is_gone: false, is_actor: NOBODY, ..proof() };
+    assert_eq!(fold(b"0xdeadbeef", &stays), None);
+    for (name, want) in [
+        ("libfoo-1a2b3c4d5e6f7a8b.rlib", "libfoo-${HASH}.rlib"),
+        ("d41d8cd98f00b204e9800998ecf8427e", "${HASH}"),
+        ("f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "${UUID}"),
+    ] {
+        assert_eq!(fold(name.as_bytes(), &stays).unwrap().text, want);
+    }
+}
+
+#[test]
 fn a_date_far_from_the_run_is_a_name() {
     check("2019-01-01.log", "2019-01-01.log");
     let unknown = Proof { clock: None, ..proof() };
