@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use crate::canon::digest::Digest;
 pub use crate::enforce::status::{Component, Degradation};
 use crate::observe::loss::{Completeness, LossLedger};
-use crate::profile::effect::Effect;
+use crate::profile::effect::{Effect, EffectResult, NetEffectOp};
 pub use crate::profile::identity::{CANONICALIZER, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
 
 /// One run, told whole.
@@ -81,6 +81,9 @@ pub struct Observed {
 
 /// Begins the counters of refusals for want of a dropped capability, by capability.
 pub const WITHHELD_COUNTER: &str = "withheld.";
+/// Begins the counters of connections to sockets whose other end acts for the caller, by address: what is asked for
+/// there happens outside the run, and this record ends at the socket.
+pub const ENDED_COUNTER: &str = "ended_at.";
 /// Begins the counters of starts of programs that gain rights, by program.
 pub const GAINING_COUNTER: &str = "setuid.";
 
@@ -97,5 +100,24 @@ impl Coverage {
         crate::observe::loss::Kind::ALL
             .into_iter()
             .all(|kind| self.ledger.completeness(kind) == Completeness::Complete)
+    }
+}
+
+impl Evidence {
+    /// Counts where the observation ended: connections that were made to a container engine, a bus or a key agent.
+    pub fn count_ends(&mut self) {
+        let (effects, counters) = (&self.observed.effects, &mut self.observed.counters);
+        for (effect, facts) in effects {
+            let Effect::Net(net) = effect else { continue };
+            let is_use = matches!(net.op, NetEffectOp::Connect | NetEffectOp::Send);
+            if let Some(address) = &net.address
+                && is_use
+                && net.proto == "unix"
+                && net.result == EffectResult::Ok
+                && lint::places::ROOT_SOCKETS.has(address.as_str())
+            {
+                *counters.entry(format!("{ENDED_COUNTER}{address}")).or_default() += facts.hits;
+            }
+        }
     }
 }

@@ -108,6 +108,15 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
         })
         .collect();
     list(out, "Asked of the sandbox and not kept", &degradations, "nothing")?;
+    let ends = counted(evidence, crate::evidence::ENDED_COUNTER, code);
+    if !ends.is_empty() {
+        list(
+            out,
+            "Observation ended here: what these sockets were asked for happened outside the run",
+            &ends,
+            "",
+        )?;
+    }
     list(
         out,
         "What this record cannot vouch for",

@@ -130,6 +130,7 @@ pub fn evidence(
     let mut evidence =
         Evidence { identity: canonical.identity, observed, coverage: Coverage { ledger: record.ledger } };
     ended.hold.judge(&mut evidence);
+    evidence.count_ends();
     let told = withheld
         .map(|withheld| withheld.attribute(&mut evidence, capabilities::of_program))
         .unwrap_or_default();

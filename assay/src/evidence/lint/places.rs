@@ -267,6 +267,8 @@ pub static ROOT_SOCKETS: Places = Places::new(|| {
         "system_bus_socket",
         "/run/user/*/bus",
         "/run/user/*/systemd/private",
+        "${RUNTIME_DIR}/bus",
+        "${RUNTIME_DIR}/systemd/private",
         "/run/systemd/private",
         "/run/systemd/io.system.ManagedOOM",
         "/run/snapd.socket",

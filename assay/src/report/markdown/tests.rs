@@ -74,6 +74,38 @@ fn what_matters_stands_first() {
     assert!(!report(&evidence).contains("- write `/dev/null`"));
 }
 
+#[test]
+fn where_a_socket_led_out_of_the_run_is_told_and_counted_outside_the_identity() {
+    let ends = [
+        "/run/docker.sock",
+        "/run/user/1000/bus",
+        "${RUNTIME_DIR}/bus",
+        "/run/dbus/system_bus_socket",
+        "/tmp/ssh-${RANDOM}/agent.${PID}",
+        "${HOME}/.gnupg/S.gpg-agent",
+    ];
+    for address in ends {
+        let effects =
+            vec![samples::connect("unix", address, None), samples::connect("unix", "/srv/own.sock", None)];
+        let mut evidence = samples::evidence(effects, Vec::new());
+        let identity = evidence.identity.clone();
+        evidence.count_ends();
+        let counted: Vec<_> =
+            evidence.observed.counters.iter().filter(|(name, _)| name.starts_with("ended_at.")).collect();
+        let hits = evidence.observed.effects.values().next().unwrap().hits;
+        assert_eq!(counted, [(&format!("ended_at.{address}"), &hits)]);
+        assert_eq!(evidence.identity, identity);
+        let text = report(&evidence);
+        let at = text.find("Observation ended here").unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            text[at..].lines().take(5).any(|line| line.starts_with(&format!("- `{address}` ("))),
+            "{text}"
+        );
+    }
+    let evidence = samples::evidence(vec![samples::connect("unix", "/srv/own.sock", None)], Vec::new());
+    assert!(!report(&evidence).contains("Observation ended"));
+}
+
 /// The lines with everything in code spans and escaped bars taken out: what is left is the report's own.
 fn skeleton(text: &str) -> Vec<String> {
     text.lines()
