@@ -11,8 +11,10 @@ use std::sync::LazyLock;
 use super::volatile::find;
 
 mod rules;
+mod scan;
 
-use rules::{CURL_SWITCHES, FLAGS, HEADERS, KEY_SHAPES, KeyShape, NAME_ENDS, PROGRAM_FLAGS};
+use rules::{CURL_SWITCHES, FLAGS, HEADERS, KEY_SHAPES, KeyShape, PROGRAM_FLAGS};
+use scan::{Bare, Next};
 
 /// One secret inside a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,31 +70,6 @@ impl Found {
     /// All of them, in order.
     pub(super) fn into_secrets(self) -> Vec<Secret> {
         self.0.into_iter().map(|(start, (end, rule))| Secret { range: start..end, rule }).collect()
-    }
-}
-
-/// Where the next byte of some kind is, for a search that starts again and again further on: no byte is looked at
-/// twice.
-struct Next<'a, F> {
-    text: &'a [u8],
-    is_it: F,
-    from: usize,
-    at: usize,
-}
-
-impl<'a, F: Fn(u8) -> bool> Next<'a, F> {
-    fn new(text: &'a [u8], is_it: F) -> Self {
-        Self { text, is_it, from: usize::MAX, at: 0 }
-    }
-
-    /// The first at `from` or later; the end of the text if there is none.
-    fn after(&mut self, from: usize) -> usize {
-        if from < self.from || from > self.at {
-            let rest = self.text.get(from..).unwrap_or_default();
-            let distance = rest.iter().position(|&byte| (self.is_it)(byte)).unwrap_or(rest.len());
-            (self.from, self.at) = (from, from + distance);
-        }
-        self.at
     }
 }
 
@@ -257,37 +234,6 @@ fn bare(name: &[u8]) -> String {
         .filter(|byte| byte.is_ascii_alphanumeric())
         .map(|byte| char::from(byte.to_ascii_lowercase()))
         .collect()
-}
-
-/// A text without separators, in lower case, and how much of it lies before each place of the text: the bare form of
-/// any part of it at once.
-struct Bare {
-    letters: Vec<u8>,
-    before: Vec<usize>,
-}
-
-impl Bare {
-    fn new(text: &[u8]) -> Self {
-        let mut letters = Vec::with_capacity(text.len());
-        let mut before = Vec::with_capacity(text.len() + 1);
-        for byte in text {
-            before.push(letters.len());
-            if byte.is_ascii_alphanumeric() {
-                letters.push(byte.to_ascii_lowercase());
-            }
-        }
-        before.push(letters.len());
-        Self { letters, before }
-    }
-
-    fn part(&self, range: Range<usize>) -> &[u8] {
-        &self.letters[self.before[range.start]..self.before[range.end]]
-    }
-
-    fn ends_as_secret(&self, range: Range<usize>) -> bool {
-        let name = self.part(range);
-        NAME_ENDS.iter().any(|end| name.ends_with(end.as_bytes()))
-    }
 }
 
 /// The secrets of a text that is not an argument list: shapes, URLs, headers, assignments.

@@ -1,0 +1,65 @@
+//! Searches that start again and again in one text, and look at no byte twice. Pure.
+
+use std::ops::Range;
+
+use super::rules::NAME_ENDS;
+
+/// Where the next byte of some kind is, for a search that starts again and again further on: no byte is looked at
+/// twice.
+pub struct Next<'a, F> {
+    text: &'a [u8],
+    is_it: F,
+    from: usize,
+    at: usize,
+}
+
+impl<'a, F: Fn(u8) -> bool> Next<'a, F> {
+    /// A search in `text` for the bytes that are it.
+    pub fn new(text: &'a [u8], is_it: F) -> Self {
+        Self { text, is_it, from: usize::MAX, at: 0 }
+    }
+
+    /// The first at `from` or later; the end of the text if there is none.
+    pub fn after(&mut self, from: usize) -> usize {
+        if from < self.from || from > self.at {
+            let rest = self.text.get(from..).unwrap_or_default();
+            let distance = rest.iter().position(|&byte| (self.is_it)(byte)).unwrap_or(rest.len());
+            (self.from, self.at) = (from, from + distance);
+        }
+        self.at
+    }
+}
+
+/// A text without separators, in lower case, and how much of it lies before each place of the text: the bare form of
+/// any part of it at once.
+pub struct Bare {
+    letters: Vec<u8>,
+    before: Vec<usize>,
+}
+
+impl Bare {
+    /// Of the whole text.
+    pub fn new(text: &[u8]) -> Self {
+        let mut letters = Vec::with_capacity(text.len());
+        let mut before = Vec::with_capacity(text.len() + 1);
+        for byte in text {
+            before.push(letters.len());
+            if byte.is_ascii_alphanumeric() {
+                letters.push(byte.to_ascii_lowercase());
+            }
+        }
+        before.push(letters.len());
+        Self { letters, before }
+    }
+
+    /// Of one part.
+    pub fn part(&self, range: Range<usize>) -> &[u8] {
+        &self.letters[self.before[range.start]..self.before[range.end]]
+    }
+
+    /// Whether a name there ends as the names of secrets do.
+    pub fn ends_as_secret(&self, range: Range<usize>) -> bool {
+        let name = self.part(range);
+        NAME_ENDS.iter().any(|end| name.ends_with(end.as_bytes()))
+    }
+}
