@@ -4,6 +4,7 @@
 use assay_common::calls::NONE;
 use assay_common::kind::{SectionTag, read_state};
 use assay_common::limits::{STRING_LEN, WALK_LEN, WALK_START};
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user_str};
 
 use crate::kernel::{file_of, place_of, root_directory, working_directory};
@@ -83,8 +84,9 @@ pub fn prepare(scratch: &mut Scratch, which: Which, text: Text, dir: i32, mode: 
     set_job(scratch, which, dir, mode);
 }
 
-/// Sets up the job for a string that is in the walk room already.
-#[inline(always)]
+/// Sets up the job for a string that is in the walk room already. A function of its own in the object: each program
+/// would else carry it once for each path.
+#[inline(never)]
 pub fn set_job(scratch: &mut Scratch, which: Which, dir: i32, mode: u32) {
     let index = which.index();
     let (root_dentry, root_mnt) = root_directory();
@@ -93,17 +95,20 @@ pub fn set_job(scratch: &mut Scratch, which: Which, dir: i32, mode: u32) {
     let mut pos = WALK_START as u32;
     let first = scratch.walk[index][WALK_START];
     let (dentry, mnt) = if first == b'/' {
-        match own_descriptor(&scratch.walk[index]) {
+        match own_link(&scratch.walk[index]) {
             // The link itself is meant, not where it leads.
             Some((_, after))
-                if mode == crate::maps::mode::LINK
-                    && scratch.walk[index][after as usize & (WALK_LEN - 1)] == 0 =>
+                if mode == mode::LINK && scratch.walk[index][after as usize & (WALK_LEN - 1)] == 0 =>
             {
                 (root_dentry, root_mnt)
             }
-            Some((fd, after)) => {
+            Some((target, after)) => {
                 pos = after;
-                place_of(file_of(fd))
+                match target {
+                    Target::Descriptor(fd) => place_of(file_of(fd)),
+                    Target::Root => (root_dentry, root_mnt),
+                    Target::WorkingDirectory => working_directory(),
+                }
             }
             None => (root_dentry, root_mnt),
         }
@@ -121,38 +126,86 @@ pub fn directory(args: &[u64; 6], at: u8) -> i32 {
     if at == NONE { AT_FDCWD } else { args[usize::from(at & 7).min(5)] as i32 }
 }
 
-/// `/proc/self/fd/N…`, `/proc/thread-self/fd/N…` and `/dev/fd/N…` are links that only the acting task can follow:
-/// the descriptor, and where the string goes on.
+/// Where one of a task's own links in `/proc` leads.
+#[derive(Clone, Copy)]
+enum Target {
+    /// `fd/N`.
+    Descriptor(i32),
+    /// `root`.
+    Root,
+    /// `cwd`.
+    WorkingDirectory,
+}
+
+/// `/proc/self/fd/N…`, `root…` and `cwd…`, the same under `thread-self` and the task's own number, and `/dev/fd/N…`, are
+/// links that only the acting task can follow: where they lead, and where the string goes on.
 #[inline(always)]
-fn own_descriptor(text: &[u8; WALK_LEN + STRING_LEN]) -> Option<(i32, u32)> {
-    let mut at = if starts(text, b"/proc/self/fd/") {
-        WALK_START + 14
-    } else if starts(text, b"/dev/fd/") {
-        WALK_START + 8
-    } else if starts(text, b"/proc/thread-self/fd/") {
-        WALK_START + 21
+fn own_link(text: &[u8; WALK_LEN + STRING_LEN]) -> Option<(Target, u32)> {
+    if starts(text, WALK_START, b"/dev/fd/") {
+        return descriptor(text, WALK_START + 8);
+    }
+    if !starts(text, WALK_START, b"/proc/") {
+        return None;
+    }
+    let name = WALK_START + 6;
+    let at = if starts(text, name, b"self/") {
+        name + 5
+    } else if starts(text, name, b"thread-self/") {
+        name + 12
+    } else {
+        let (number, after) = number(text, name)?;
+        if number as u32 != (bpf_get_current_pid_tgid() >> 32) as u32 || text[after] != b'/' {
+            return None;
+        }
+        after + 1
+    };
+    if starts(text, at, b"fd/") {
+        return descriptor(text, at + 3);
+    }
+    let target = if starts(text, at, b"root") {
+        Target::Root
+    } else if starts(text, at, b"cwd") {
+        Target::WorkingDirectory
     } else {
         return None;
     };
-    let (mut fd, mut digits) = (0i32, 0);
+    let after = match target {
+        Target::Root => at + 4,
+        Target::WorkingDirectory | Target::Descriptor(_) => at + 3,
+    };
+    let next = text[after];
+    if next != 0 && next != b'/' { None } else { Some((target, after as u32)) }
+}
+
+/// The descriptor whose number is at `at`.
+#[inline(always)]
+fn descriptor(text: &[u8; WALK_LEN + STRING_LEN], at: usize) -> Option<(Target, u32)> {
+    let (fd, after) = number(text, at)?;
+    let next = text[after];
+    if next != 0 && next != b'/' { None } else { Some((Target::Descriptor(fd), after as u32)) }
+}
+
+/// A decimal number of at most seven digits, and where it ends.
+#[inline(always)]
+fn number(text: &[u8; WALK_LEN + STRING_LEN], mut at: usize) -> Option<(i32, usize)> {
+    let (mut value, mut digits) = (0i32, 0);
     while digits < 7 {
         let byte = text[at];
         if !byte.is_ascii_digit() {
             break;
         }
-        fd = fd * 10 + i32::from(byte - b'0');
+        value = value * 10 + i32::from(byte - b'0');
         at += 1;
         digits += 1;
     }
-    let after = text[at];
-    if digits == 0 || (after != 0 && after != b'/') { None } else { Some((fd, at as u32)) }
+    if digits == 0 { None } else { Some((value, at)) }
 }
 
 #[inline(always)]
-fn starts<const N: usize>(text: &[u8; WALK_LEN + STRING_LEN], prefix: &[u8; N]) -> bool {
+fn starts<const N: usize>(text: &[u8; WALK_LEN + STRING_LEN], from: usize, prefix: &[u8; N]) -> bool {
     let mut at = 0;
     while at < N {
-        if text[WALK_START + at] != prefix[at] {
+        if text[from + at] != prefix[at] {
             return false;
         }
         at += 1;
