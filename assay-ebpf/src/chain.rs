@@ -21,7 +21,7 @@ pub struct Chain {
 }
 
 /// Adds the names from `dentry` to the root, each with its NUL. `aux` is the walk's state.
-#[inline(always)]
+#[inline(never)]
 pub fn put_chain(scratch: &mut Scratch, tag: SectionTag, aux: u8, dentry: u64, mnt: u64) {
     let Some(at) = scratch.chain_at() else { return };
     let end = at + (CHAIN_LEN - NAME_LEN) as u32;
@@ -91,7 +91,7 @@ fn top_state(mount: u64) -> u8 {
 }
 
 /// Adds what the kernel knows of an open file.
-#[inline(always)]
+#[inline(never)]
 pub fn put_facts(scratch: &mut Scratch, file: u64) {
     let dentry: u64 = read(file + off!(file_path) + off!(path_dentry));
     let inode: u64 = read(file + off!(file_inode));
@@ -100,7 +100,7 @@ pub fn put_facts(scratch: &mut Scratch, file: u64) {
 }
 
 /// Adds what the kernel knows of a file that a name led to.
-#[inline(always)]
+#[inline(never)]
 pub fn put_name_facts(scratch: &mut Scratch, dentry: u64) {
     let facts = facts_of(dentry, read(dentry + off!(dentry_inode)), 0, 0);
     scratch.put_value(SectionTag::FileFacts, facts);
