@@ -108,11 +108,11 @@ impl Scratch {
 
     #[inline(always)]
     fn end_string(&mut self, tag: SectionTag, len: i64) -> Option<u32> {
-        if len <= 0 {
+        if len < 0 {
             self.end_section(tag, read_state::UNREADABLE, 0, 0);
             return None;
         }
-        let len = (len as u32 - 1) & (STRING_LEN as u32 - 1);
+        let len = string_length(len);
         self.end_section(tag, read_state::WHOLE, 0, len);
         Some(len)
     }
@@ -182,4 +182,12 @@ fn count(counters: &aya_ebpf::maps::PerCpuArray<u64>, index: u32) {
         // SAFETY: this processor's own element, with preemption off.
         unsafe { *counter += 1 };
     }
+}
+
+/// The length of a string without its NUL, from what the helper that read it returned. Before Linux 6.13 that is 0 for an
+/// empty string of the program's, and one more than the length for every other.
+#[inline(always)]
+pub fn string_length(returned: i64) -> u32 {
+    let len = if returned > 0 { returned as u32 - 1 } else { 0 };
+    core::hint::black_box(len) & (STRING_LEN as u32 - 1)
 }

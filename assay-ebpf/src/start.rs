@@ -7,6 +7,7 @@ use assay_common::limits::{STRING_LEN, WALK_LEN, WALK_START};
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user_str};
 
+use crate::emit::string_length;
 use crate::kernel::{file_of, place_of, root_directory, working_directory};
 use crate::maps::{Job, Scratch, mode};
 
@@ -69,11 +70,11 @@ pub fn prepare(scratch: &mut Scratch, which: Which, text: Text, dir: i32, mode: 
             }
         }
     };
-    if read <= 0 {
+    if read < 0 {
         scratch.end_section(which.requested(), read_state::UNREADABLE, 0, 0);
         return;
     }
-    let len = (read as u32 - 1) & (STRING_LEN as u32 - 1);
+    let len = string_length(read);
     match text {
         Text::User(0) => {}
         Text::User(_) | Text::Kernel(_) => {
