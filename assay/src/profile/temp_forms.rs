@@ -96,12 +96,23 @@ pub fn known_form(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
         let is_end = end == name.len() || (form.may_extend && name[end] == b'.');
         (len >= form.len.0 && len <= form.len.1 && is_end).then_some((start, end))
     });
-    form.or_else(|| rustc_session(name)).or_else(|| rustc_unit(name)).or_else(|| {
-        // Python's tempfile with a suffix that is glued to it: `tmp` and eight characters, then anything.
-        let is_mkstemp = proof.is_made_read_write && proof.is_gone && proof.is_in_temp;
-        let random = name.strip_prefix(b"tmp")?.get(..8)?;
-        (is_mkstemp && random.iter().all(|&byte| Alphabet::LowerUnderscore.has(byte))).then_some((3, 11))
-    })
+    form.or_else(|| rustc_session(name))
+        .or_else(|| rustc_unit(name))
+        .or_else(|| git_probe(name, proof))
+        .or_else(|| {
+            // Python's tempfile with a suffix that is glued to it: `tmp` and eight characters, then anything.
+            let is_mkstemp = proof.is_made_read_write && proof.is_gone && proof.is_in_temp;
+            let random = name.strip_prefix(b"tmp")?.get(..8)?;
+            (is_mkstemp && random.iter().all(|&byte| Alphabet::LowerUnderscore.has(byte))).then_some((3, 11))
+        })
+}
+
+/// The file by which `git init` and `git clone` try whether links work here: `t` and mkstemp's six characters. A word in
+/// small letters is left alone.
+fn git_probe(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
+    let random = name.strip_prefix(b"t").filter(|random| random.len() == 6)?;
+    let is_drawn = random.iter().all(u8::is_ascii_alphanumeric) && !random.iter().all(u8::is_ascii_lowercase);
+    (is_drawn && proof.is_made_read_write && proof.is_gone).then_some((0, name.len()))
 }
 
 /// rustc's incremental sessions: `s-TIME-RANDOM`, then `.lock`, `-working` or `-HASH`.
