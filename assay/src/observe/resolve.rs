@@ -419,6 +419,14 @@ fn net(call: &Call) -> Result<Act, &'static str> {
         {
             return Err("disconnect");
         }
+        // What lies where a request to a ring keeps its address is not always one; its family gives it away.
+        Some(address) if op == NetOp::Bind && endpoint::family_of(address) != Some(socket.family) => {
+            if call.ret >= 0 {
+                endpoint::local(socket, call.unix_name.as_ref())
+            } else {
+                Endpoint::Unreadable
+            }
+        }
         Some(address) => endpoint(address, &call.a),
         // It was called without one, and failed for that; one that was refused had one, which is out of reach.
         None if call.ret < 0 && call.ret != -EPERM && call.ret != -EACCES => return Err("no-address"),
