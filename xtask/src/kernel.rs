@@ -49,7 +49,10 @@ pub fn execute(filters: &[String], settings: &[(&str, &str)]) -> Result<()> {
 /// `env`, by way of `sudo` where we are not root.
 fn as_root(tests: &std::path::Path) -> Result<Command> {
     let mut command = if step::is_root() {
-        command("env")
+        let mut env = command("env");
+        // cargo sets it for its own children; programs under test would look for their libraries there.
+        env.args(["--unset", "LD_LIBRARY_PATH"]);
+        env
     } else if step::find("sudo").is_some() {
         let mut sudo = command("sudo");
         sudo.arg("env").arg(format!("PATH={}", std::env::var("PATH").unwrap_or_default()));
