@@ -156,13 +156,18 @@ fn rustflags(toolchain: &Toolchain, target: &Path) -> Result<Vec<String>> {
         |home| anyhow::Ok(PathBuf::from(home)),
     )?;
     let mut flags: Vec<String> = RUSTFLAGS.map(str::to_owned).into();
+    // Crates lie in a folder named after where they came from, which is another one behind a mirror.
+    let sources = fs::read_dir(cargo_home.join("registry/src")).into_iter().flatten().flatten();
+    let sources: Vec<PathBuf> = sources.map(|entry| entry.path()).collect();
     // The last one that fits wins, so the narrowest comes last.
-    for (folder, word) in [
-        (root(), "/assay"),
-        (cargo_home, "/cargo"),
-        (toolchain::library(&toolchain.sysroot), "/rust/library"),
-        (target.to_path_buf(), "/target"),
-    ] {
+    let folders = [(root(), "/assay"), (cargo_home, "/cargo")]
+        .into_iter()
+        .chain(sources.into_iter().map(|folder| (folder, "/crates")))
+        .chain([
+            (toolchain::library(&toolchain.sysroot), "/rust/library"),
+            (target.to_path_buf(), "/target"),
+        ]);
+    for (folder, word) in folders {
         flags.push(format!("--remap-path-prefix={}={word}", folder.display()));
     }
     Ok(flags)
