@@ -71,20 +71,16 @@ pub struct FileId {
     pub ino: u64,
 }
 
-/// A path to resolve.
+/// A path to resolve; its string is in `walk`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Job {
-    /// Where to begin.
-    pub dentry: u64,
-    /// Its mount (`struct vfsmount`).
-    pub mnt: u64,
+    /// The descriptor of the directory that a relative string starts from.
+    pub dir: i32,
     /// How far to go: [`mode`].
     pub mode: u32,
     /// Whether there is such a job.
     pub is_wanted: u32,
-    /// Where in `walk` its string begins.
-    pub pos: u32,
     /// Always zero.
     pub padding: u32,
 }
@@ -116,10 +112,6 @@ pub struct Scratch {
     pub next_job: u32,
     /// The two jobs.
     pub jobs: [Job; 2],
-    /// The task's root directory: dentry.
-    pub root_dentry: u64,
-    /// The task's root directory: mount.
-    pub root_mnt: u64,
     /// Counter index of this record.
     pub counter: u32,
     /// Always zero.

@@ -85,40 +85,50 @@ pub fn prepare(scratch: &mut Scratch, which: Which, text: Text, dir: i32, mode: 
     set_job(scratch, which, dir, mode);
 }
 
-/// Sets up the job for a string that is in the walk room already. A function of its own in the object: each program
-/// would else carry it once for each path.
-#[inline(never)]
+/// Sets up the job for a string that is in the walk room already.
+#[inline(always)]
 pub fn set_job(scratch: &mut Scratch, which: Which, dir: i32, mode: u32) {
-    let index = which.index();
-    let (root_dentry, root_mnt) = root_directory();
-    scratch.root_dentry = root_dentry;
-    scratch.root_mnt = root_mnt;
+    scratch.jobs[which.index()] = Job { dir, mode, is_wanted: 1, padding: 0 };
+}
+
+/// Where a string starts.
+pub struct Start {
+    /// The directory.
+    pub dentry: u64,
+    /// Its mount.
+    pub mnt: u64,
+    /// Where in the walk room the string goes on from there.
+    pub pos: u32,
+    /// The task's root directory.
+    pub root: (u64, u64),
+}
+
+/// Where the string of a job starts. Asked by the program that walks, in the same call of the same task: the others
+/// would each carry it for each of their paths.
+#[inline(always)]
+pub fn start_of(text: &[u8; WALK_LEN + STRING_LEN], job: Job) -> Start {
+    let root = root_directory();
     let mut pos = WALK_START as u32;
-    let first = scratch.walk[index][WALK_START];
-    let (dentry, mnt) = if first == b'/' {
-        match own_link(&scratch.walk[index]) {
+    let (dentry, mnt) = if text[WALK_START] == b'/' {
+        match own_link(text) {
             // The link itself is meant, not where it leads.
-            Some((_, after))
-                if mode == mode::LINK && scratch.walk[index][after as usize & (WALK_LEN - 1)] == 0 =>
-            {
-                (root_dentry, root_mnt)
-            }
+            Some((_, after)) if job.mode == mode::LINK && text[after as usize & (WALK_LEN - 1)] == 0 => root,
             Some((target, after)) => {
                 pos = after;
                 match target {
                     Target::Descriptor(fd) => place_of(file_of(fd)),
-                    Target::Root => (root_dentry, root_mnt),
+                    Target::Root => root,
                     Target::WorkingDirectory => working_directory(),
                 }
             }
-            None => (root_dentry, root_mnt),
+            None => root,
         }
-    } else if dir == AT_FDCWD {
+    } else if job.dir == AT_FDCWD {
         working_directory()
     } else {
-        place_of(file_of(dir))
+        place_of(file_of(job.dir))
     };
-    scratch.jobs[index] = Job { dentry, mnt, mode, is_wanted: 1, pos, padding: 0 };
+    Start { dentry, mnt, pos, root }
 }
 
 /// The directory argument of a path argument.

@@ -114,85 +114,47 @@ pub fn uring_submit(ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// The text of a `struct filename *` member.
-#[inline(always)]
-fn name_at(req: u64, field: u64) -> Text {
-    let filename: u64 = read(req + field);
-    Text::Kernel(read(filename + off!(filename_name)))
-}
-
 /// Reads the names a request holds. A name is not cached before the request is begun: it is resolved as far as it is.
+/// Each path is prepared in one place, whatever the request: the verifier goes through that once for each place.
 #[inline(always)]
 fn put_names(scratch: &mut Scratch, req: u64, opcode: u8) {
-    if opcode == opcode::OPENAT || opcode == opcode::OPENAT2 {
+    let (name, dir, mode): (u64, i32, u32) = if opcode == opcode::OPENAT || opcode == opcode::OPENAT2 {
         let header = scratch.header();
         header.args[2] = read(req + off!(open_how));
         header.args[3] = u64::from(read::<u32>(req + off!(open_slot)));
-        prepare(
-            scratch,
-            Which::A,
-            name_at(req, off!(open_filename)),
-            read(req + off!(open_dfd)),
-            mode::FOLLOW,
-        );
+        (read(req + off!(open_filename)), read(req + off!(open_dfd)), mode::FOLLOW)
     } else if opcode == opcode::UNLINKAT {
         scratch.header().args[2] = u64::from(read::<u32>(req + off!(unlink_flags)));
-        prepare(
-            scratch,
-            Which::A,
-            name_at(req, off!(unlink_filename)),
-            read(req + off!(unlink_dfd)),
-            mode::NAME,
-        );
+        (read(req + off!(unlink_filename)), read(req + off!(unlink_dfd)), mode::NAME)
     } else if opcode == opcode::MKDIRAT {
-        prepare(
-            scratch,
-            Which::A,
-            name_at(req, off!(mkdir_filename)),
-            read(req + off!(mkdir_dfd)),
-            mode::NAME,
-        );
+        (read(req + off!(mkdir_filename)), read(req + off!(mkdir_dfd)), mode::NAME)
     } else if opcode == opcode::RENAMEAT {
         scratch.header().args[4] = u64::from(read::<u32>(req + off!(rename_flags)));
-        prepare(
-            scratch,
-            Which::A,
-            name_at(req, off!(rename_oldpath)),
-            read(req + off!(rename_old_dfd)),
-            mode::NAME,
-        );
-        prepare(
-            scratch,
-            Which::B,
-            name_at(req, off!(rename_newpath)),
-            read(req + off!(rename_new_dfd)),
-            mode::NAME,
-        );
+        (read(req + off!(rename_oldpath)), read(req + off!(rename_old_dfd)), mode::NAME)
     } else if opcode == opcode::LINKAT {
         let flags: u32 = read(req + off!(link_flags));
         let wanted = if flags & AT_SYMLINK_FOLLOW == 0 { mode::LINK } else { mode::FOLLOW };
-        prepare(scratch, Which::A, name_at(req, off!(link_oldpath)), read(req + off!(link_old_dfd)), wanted);
-        prepare(
-            scratch,
-            Which::B,
-            name_at(req, off!(link_newpath)),
-            read(req + off!(link_new_dfd)),
-            mode::NAME,
-        );
+        (read(req + off!(link_oldpath)), read(req + off!(link_old_dfd)), wanted)
     } else if opcode == opcode::SYMLINKAT {
-        prepare(
-            scratch,
-            Which::A,
-            name_at(req, off!(link_newpath)),
-            read(req + off!(link_new_dfd)),
-            mode::NAME,
-        );
-        if let Text::Kernel(text) = name_at(req, off!(link_oldpath)) {
-            scratch.put_kernel_string(SectionTag::RequestedB, text);
-        }
+        (read(req + off!(link_newpath)), read(req + off!(link_new_dfd)), mode::NAME)
     } else if opcode == opcode::SETXATTR {
-        prepare(scratch, Which::A, name_at(req, off!(xattr_filename)), AT_FDCWD, mode::FOLLOW);
-    }
+        (read(req + off!(xattr_filename)), AT_FDCWD, mode::FOLLOW)
+    } else {
+        return;
+    };
+    prepare(scratch, Which::A, Text::Kernel(read(name + off!(filename_name))), dir, mode);
+    let (name, dir): (u64, i32) = if opcode == opcode::RENAMEAT {
+        (read(req + off!(rename_newpath)), read(req + off!(rename_new_dfd)))
+    } else if opcode == opcode::LINKAT {
+        (read(req + off!(link_newpath)), read(req + off!(link_new_dfd)))
+    } else if opcode == opcode::SYMLINKAT {
+        let text: u64 = read(req + off!(link_oldpath));
+        scratch.put_kernel_string(SectionTag::RequestedB, read(text + off!(filename_name)));
+        return;
+    } else {
+        return;
+    };
+    prepare(scratch, Which::B, Text::Kernel(read(name + off!(filename_name))), dir, mode::NAME);
 }
 
 /// Reads the address of a request on a socket. False when it sends to where the socket is connected anyway.

@@ -17,6 +17,7 @@ use crate::chain::{put_chain, put_name_facts};
 use crate::emit::scratch;
 use crate::kernel::{Context, at_most, each, off, read};
 use crate::maps::{Scratch, TAILS, mode};
+use crate::start::start_of;
 
 const S_IFMT: u16 = 0o170_000;
 const S_IFLNK: u16 = 0o120_000;
@@ -66,16 +67,17 @@ fn run_job(scratch: &mut Scratch, index: u32) {
     if job.is_wanted == 0 {
         return;
     }
+    let start = start_of(&scratch.walk[index as usize & 1], job);
     scratch.state = Walk {
-        dentry: job.dentry,
-        mnt: job.mnt,
-        root_dentry: scratch.root_dentry,
-        root_mnt: scratch.root_mnt,
+        dentry: start.dentry,
+        mnt: start.mnt,
+        root_dentry: start.root.0,
+        root_mnt: start.root.1,
         node: 0,
         head: 0,
         found: 0,
         index,
-        pos: job.pos,
+        pos: start.pos,
         len: 0,
         mode: job.mode,
         links: 0,

@@ -8,7 +8,7 @@ use assay_common::names::{self, PROGRAMS, Place};
 use assay_common::offsets::Settings;
 use aya::maps::{HashMap, MapData, PerCpuArray, ProgramArray, RingBuf};
 use aya::programs::RawTracePoint;
-use aya::{Ebpf, EbpfLoader};
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
 use zerocopy::IntoBytes as _;
 
 use super::btf::{Btf, BtfError};
@@ -113,6 +113,9 @@ impl Programs {
         };
         let mut ebpf = loader
             .btf(None)
+            // The verifier writes its log even where nobody takes it, and that is half of its time. Without it a refusal
+            // has only its errno; `assay doctor` and the tests' own load show the rest.
+            .verifier_log_level(VerifierLogLevel::DISABLE)
             .override_global(names::OFFSETS, plan.offsets.as_bytes(), true)
             .override_global(names::SETTINGS, settings.as_bytes(), true)
             .map_max_entries(names::SCRATCH, possible_cpus())
