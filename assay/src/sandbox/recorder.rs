@@ -418,7 +418,7 @@ fn stdio_files() -> Vec<Vec<u8>> {
 
 /// What the user is told when the kernel half cannot be put in place.
 fn unobservable(error: &ProgramsError) -> Unobservable {
-    // The verifier's log is for those who ask for it: `assay doctor --verbose`.
+    // One fact a line.
     let text = error.to_string();
     let reason = text.lines().next().unwrap_or_default().to_owned();
     let hint = match error {

@@ -114,7 +114,7 @@ impl Programs {
         let mut ebpf = loader
             .btf(None)
             // The verifier writes its log even where nobody takes it, and that is half of its time. Without it a refusal
-            // has only its errno; `assay doctor` and the tests' own load show the rest.
+            // has only its errno.
             .verifier_log_level(VerifierLogLevel::DISABLE)
             .override_global(names::OFFSETS, plan.offsets.as_bytes(), true)
             .override_global(names::SETTINGS, settings.as_bytes(), true)
