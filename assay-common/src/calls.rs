@@ -60,15 +60,19 @@ pub enum Op {
     Write = 26,
     /// `io_uring_setup`: what is asked of the ring is no system call
     IoUring = 27,
-    /// `process_vm_writev`, ptrace: acting through another process
+    /// `process_vm_writev`, `process_vm_readv`, ptrace: acting through another process
     OtherProcess = 28,
     /// recvmsg, recvmmsg that brought descriptors; `pidfd_getfd`
     Receive = 29,
+    /// Calls after which something acts where no probe follows: acct, `request_key`, bpf, modules, some ioctls, x32 calls
+    Beyond = 30,
+    /// unshare, setns, and clone and clone3 into namespaces of its own
+    Namespaces = 31,
 }
 
 impl Op {
     /// Every operation, in the order of their numbers.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::Open,
         Self::Unlink,
         Self::Rmdir,
@@ -98,6 +102,8 @@ impl Op {
         Self::IoUring,
         Self::OtherProcess,
         Self::Receive,
+        Self::Beyond,
+        Self::Namespaces,
     ];
 
     /// The operation with this number.
@@ -137,6 +143,8 @@ impl Op {
             Self::IoUring => "io_uring_setup",
             Self::OtherProcess => "other_process",
             Self::Receive => "receive",
+            Self::Beyond => "beyond",
+            Self::Namespaces => "namespaces",
         }
     }
 }
@@ -163,6 +171,10 @@ pub enum Shape {
     Mmsg = 7,
     /// Brings descriptors in messages.
     Receive = 9,
+    /// `io_submit`.
+    Aio = 10,
+    /// Makes or enters namespaces.
+    Namespaces = 11,
 }
 
 /// Where an argument is; [`NONE`] where there is none.
@@ -267,7 +279,7 @@ const NO: u16 = u16::MAX;
 const X: Arg = NONE;
 
 use Follow::{IfFlag, Link, Name, UnlessFlag, Yes};
-use Shape::{Bare, Fd, Mmsg, Opened, Paths, Receive, Socket, Write};
+use Shape::{Aio, Bare, Fd, Mmsg, Namespaces, Opened, Paths, Receive, Socket, Write};
 
 /// Every observed call. Arguments are `[dir_a, path_a, dir_b, path_b, flags]`.
 pub const ROWS: &[Row] = &[
@@ -323,6 +335,7 @@ pub const ROWS: &[Row] = &[
     // What is mounted is text (a device, or nothing at all); where it is mounted is a path.
     row("mount", 165, 21, Op::Mount, Paths, Yes, [X, 1, X, 0, X]),
     row("move_mount", 429, 429, Op::Mount, Paths, Yes, [2, 3, 0, 1, X]),
+    row("mount_setattr", 442, 442, Op::Mount, Paths, UnlessFlag, [0, 1, X, X, 2]),
     row("umount", NO, 22, Op::Umount, Paths, Yes, [X, 0, X, X, X]),
     row("umount2", 166, 52, Op::Umount, Paths, Yes, [X, 0, X, X, X]),
     row("pivot_root", 155, 217, Op::PivotRoot, Paths, Yes, [X, 0, X, 1, X]),
@@ -350,14 +363,76 @@ pub const ROWS: &[Row] = &[
     row("splice", 275, 313, Op::Write, Write, Yes, [2, X, X, X, X]),
     row("mmap", 9, NO, Op::Write, Write, Yes, [4, X, X, X, X]),
     row("mmap2", NO, 192, Op::Write, Write, Yes, [4, X, X, X, X]),
+    row("io_submit", 209, 248, Op::Write, Aio, Yes, [X, X, X, X, X]),
     row("io_uring_setup", 425, 425, Op::IoUring, Bare, Yes, [X, X, X, X, X]),
-    row("pidfd_getfd", 438, 438, Op::Receive, Opened, Yes, [X, X, X, X, X]),
+    row("pidfd_getfd", 438, 438, Op::Receive, Receive, Yes, [X, X, X, X, X]),
     row("recvmsg", 47, 372, Op::Receive, Receive, Yes, [0, 1, X, X, X]),
     row("recvmmsg", 299, 337, Op::Receive, Receive, Yes, [0, 1, X, X, X]),
     row("recvmmsg_time64", NO, 417, Op::Receive, Receive, Yes, [0, 1, X, X, X]),
     row("process_vm_writev", 311, 348, Op::OtherProcess, Bare, Yes, [X, X, X, X, X]),
+    row("process_vm_readv", 310, 347, Op::OtherProcess, Bare, Yes, [X, X, X, X, X]),
     row("ptrace", 101, 26, Op::OtherProcess, Bare, Yes, [X, X, X, X, X]),
+    // Which of them matter is told by their arguments: `slot_of` in the kernel half.
+    row("ioctl", 16, 54, Op::Beyond, Bare, Yes, [0, X, X, X, X]),
+    row("setns", 308, 346, Op::Namespaces, Namespaces, Yes, [X, X, X, X, X]),
+    row("unshare", 272, 310, Op::Namespaces, Namespaces, Yes, [X, X, X, X, X]),
+    row("clone", 56, 120, Op::Namespaces, Namespaces, Yes, [X, X, X, X, X]),
+    row("clone3", 435, 435, Op::Namespaces, Namespaces, Yes, [X, X, X, X, X]),
+    row("acct", 163, 51, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("request_key", 249, 287, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("fsconfig", 431, 431, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    // What they do is done in the kernel, where the observer itself is.
+    row("bpf", 321, 357, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("init_module", 175, 128, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("finit_module", 313, 350, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("kexec_load", 246, 283, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("kexec_file_load", 320, NO, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("iopl", 172, 110, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("ioperm", 173, 101, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
+    row("swapon", 167, 87, Op::Beyond, Bare, Yes, [X, X, X, X, X]),
 ];
+
+/// The bit that marks a call of the x32 kind, which comes by the 64-bit entry. Most kernels have none.
+pub const X32: u64 = 0x4000_0000;
+
+/// What stands for the number of such a call in a record.
+pub const X32_CALL: u16 = u16::MAX;
+
+/// The ioctls that are told, by their numbers.
+pub mod ioctl {
+    /// Shares the blocks of another file.
+    pub const FICLONE: u64 = 0x4004_9409;
+    /// Shares some of them.
+    pub const FICLONERANGE: u64 = 0x4020_940d;
+    /// Changes a file's attributes (`chattr`), by the 64-bit entry.
+    pub const SETFLAGS: u64 = 0x4008_6602;
+    /// The same by the 32-bit entry.
+    pub const SETFLAGS_COMPAT: u64 = 0x4004_6602;
+    /// Changes a file's attributes.
+    pub const FSSETXATTR: u64 = 0x401c_5820;
+    /// Types on a terminal.
+    pub const TIOCSTI: u64 = 0x5412;
+    /// Pastes on a virtual terminal, among others.
+    pub const TIOCLINUX: u64 = 0x541c;
+}
+
+/// Kinds of namespaces: the flag of unshare, setns and clone, and the name in `/proc/self/ns`.
+pub const NAMESPACES: [(u64, &str); 8] = [
+    (0x2_0000, "mnt"),
+    (0x200_0000, "cgroup"),
+    (0x400_0000, "uts"),
+    (0x800_0000, "ipc"),
+    (0x1000_0000, "user"),
+    (0x2000_0000, "pid"),
+    (0x4000_0000, "net"),
+    (0x80, "time"),
+];
+
+/// All of their flags; `clone` has a signal's number where the last one is.
+pub const NAMESPACE_FLAGS: u64 = 0x7e02_0080;
+
+/// `FSCONFIG_CMD_RECONFIGURE`: a filesystem is mounted anew with other options.
+pub const FSCONFIG_RECONFIGURE: u64 = 7;
 
 /// i386's one call for all of the socket calls; its first argument says which, its second where the arguments are.
 pub const SOCKETCALL: u64 = 102;
@@ -433,7 +508,7 @@ mod tests {
             assert_eq!(Op::from_number(op as u16), Some(op));
         }
         assert_eq!(Op::from_number(0), None);
-        assert_eq!(Op::from_number(30), None);
+        assert_eq!(Op::from_number(32), None);
     }
 
     #[test]

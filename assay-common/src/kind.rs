@@ -18,6 +18,13 @@ pub enum RecordKind {
     UringSubmit = 6,
     /// A request to an `io_uring` was completed.
     UringComplete = 7,
+    /// A packet that names an address: see [`crate::record::PacketFacts`]. Its task is not known.
+    Packet = 8,
+    /// How the host of the run looks names up; written by userspace only, ahead of all others. Its payload is
+    /// `/etc/resolv.conf`, a NUL, and `/etc/hosts`.
+    Sources = 9,
+    /// A hook of the kernel's security modules was passed: see [`crate::hooks::Hook`]. Its ring is another one.
+    Witness = 10,
 }
 
 impl RecordKind {
@@ -31,6 +38,9 @@ impl RecordKind {
             5 => Self::Leave,
             6 => Self::UringSubmit,
             7 => Self::UringComplete,
+            8 => Self::Packet,
+            9 => Self::Sources,
+            10 => Self::Witness,
             _ => return None,
         })
     }
@@ -70,6 +80,12 @@ pub enum SectionTag {
     LateA = 14,
     /// Likewise, second path.
     LateB = 15,
+    /// [`crate::record::PacketFacts`].
+    PacketFacts = 16,
+    /// What a packet carries, from its first byte; `PacketFacts` says how many of the section's bytes count.
+    Payload = 17,
+    /// [`crate::record::Repeat`]: more like it will be counted and not sent.
+    Repeat = 18,
 }
 
 impl SectionTag {
@@ -91,6 +107,9 @@ impl SectionTag {
             13 => Self::UnixName,
             14 => Self::LateA,
             15 => Self::LateB,
+            16 => Self::PacketFacts,
+            17 => Self::Payload,
+            18 => Self::Repeat,
             _ => return None,
         })
     }
@@ -128,7 +147,8 @@ pub mod walk_state {
     pub const DONE: u8 = 0;
     /// Stopped before the last name, which the call itself makes or removes: the rest is that name.
     pub const PARENT: u8 = 1;
-    /// Not walked: the chain is where the string starts, the rest is the string.
+    /// Not walked, or of a call that failed not to the end: the chain is where the walk stopped, the rest is the string
+    /// from there on.
     pub const START: u8 = 2;
     /// A name is not in the kernel's cache of names.
     pub const NOT_CACHED: u8 = 3;

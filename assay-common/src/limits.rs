@@ -46,9 +46,31 @@ pub const WALK_CHILDREN: u32 = 8192;
 /// Mounts below one mount looked through.
 pub const WALK_MOUNTS: u32 = 4096;
 
+/// Places on each processor where acts like one that was sent are counted. A power of two. Two acts that meet in one place
+/// take turns, and are sent each time.
+pub const REPEAT_PLACES: u32 = 4096;
+
+/// The fewest of them, on hosts with many processors: all together are to stay within some megabytes.
+pub const REPEAT_PLACES_LEAST: u32 = 64;
+
+/// How many processors have as many as there can be.
+pub const REPEAT_PROCESSORS: u32 = 16;
+
+/// Names and mounts above a file that is counted; one that lies deeper is sent each time.
+pub const REPEAT_STEPS: u32 = 64;
+
 /// The ring. At about 200 bytes a record this holds 160 000 records, some 150 ms of two processors that do nothing
 /// but open files.
 pub const RING_BYTES: u32 = 32 * 1024 * 1024;
+
+/// The ring of the second witness, apart from the first's, so that what the one sends never costs the other a record.
+pub const WITNESS_RING_BYTES: u32 = 16 * 1024 * 1024;
+
+/// Records of the second witness under construction, at most and at least. A power of two; userspace chooses by the number of
+/// processors.
+pub const WITNESS_SLOTS: u32 = 256;
+/// See [`WITNESS_SLOTS`].
+pub const WITNESS_SLOTS_LEAST: u32 = 8;
 
 /// Processors: one record under construction on each.
 pub const MAX_CPUS: u32 = 1024;
@@ -56,8 +78,26 @@ pub const MAX_CPUS: u32 = 1024;
 /// Messages of one `sendmmsg` that are told one by one (`UIO_MAXIOV`).
 pub const MMSG_LEN: u32 = 1024;
 
+/// Requests of one `io_submit` that are looked at; the kernel takes as many as the queue holds. Beyond it the record says so.
+pub const AIO_LEN: u32 = 4096;
+
 /// Processes of all runs alive at one time that are watched for leaving their group.
 pub const PROCESSES_LEN: u32 = 128 * 1024;
 
 /// Descriptors of one message that are told one by one (`SCM_MAX_FD`).
 pub const RECEIVED_LEN: u32 = 253;
+
+/// Bytes of a packet that are kept where it carries no more: most answers of name servers, which fit into 512.
+pub const PACKET_SMALL: usize = 512;
+
+/// Bytes of a packet that are kept at most: the longest answer that a resolver says it takes (EDNS), and any greeting.
+pub const PACKET_LARGE: usize = 4096;
+
+/// A name as it stands in a message, and as a key of a trie, which takes no more.
+pub const HOST_LEN: usize = 256;
+
+/// Records of one answer that are looked at in the kernel; no answer of 4 KiB has more addresses.
+pub const ANSWER_RECORDS: u32 = 256;
+
+/// Addresses of names that a policy speaks of, in one run.
+pub const ADDRESSES_LEN: u32 = 64 * 1024;

@@ -18,6 +18,16 @@ pub enum Place {
     Uring(&'static str, &'static str),
     /// Put into this slot of the tail-call table.
     Tail(u32),
+    /// Attached to the run's group, for packets that come in; without it names stay unseen.
+    PacketIn,
+    /// The same, for packets that go out.
+    PacketOut,
+    /// Attached to the run's group where a policy speaks of names, for the answers of name servers.
+    AnswerIn,
+    /// Attached to this hook of the security modules, by the kernel's function for it, where such programs are loaded.
+    Hook(&'static str),
+    /// The same, for a hook that older kernels do not have.
+    NewerHook(&'static str),
 }
 
 /// Slots of the tail-call table; [`crate::calls::Shape`] numbers begin it.
@@ -40,12 +50,16 @@ pub mod tail {
     pub const WALK: u32 = 8;
     /// `recvmsg` and `recvmmsg`.
     pub const RECEIVE: u32 = 9;
+    /// `io_submit`.
+    pub const AIO: u32 = 10;
+    /// unshare, setns, clone and clone3.
+    pub const NAMESPACES: u32 = 11;
     /// Size of the table.
     pub const SLOTS: u32 = 16;
 }
 
 /// Every program of the object.
-pub const PROGRAMS: [Program; 16] = [
+pub const PROGRAMS: [Program; 38] = [
     Program { name: "sys_exit", place: Place::Tracepoint("sys_exit") },
     Program { name: "process_exec", place: Place::Tracepoint("sched_process_exec") },
     Program { name: "process_fork", place: Place::Tracepoint("sched_process_fork") },
@@ -61,7 +75,29 @@ pub const PROGRAMS: [Program; 16] = [
     Program { name: "call_bare", place: Place::Tail(tail::BARE) },
     Program { name: "call_mmsg", place: Place::Tail(tail::MMSG) },
     Program { name: "call_receive", place: Place::Tail(tail::RECEIVE) },
+    Program { name: "call_aio", place: Place::Tail(tail::AIO) },
+    Program { name: "call_namespaces", place: Place::Tail(tail::NAMESPACES) },
     Program { name: "walk", place: Place::Tail(tail::WALK) },
+    Program { name: "packet_in", place: Place::PacketIn },
+    Program { name: "packet_out", place: Place::PacketOut },
+    Program { name: "answer_in", place: Place::AnswerIn },
+    Program { name: "witness_open", place: Place::Hook("bpf_lsm_file_open") },
+    Program { name: "witness_unlink", place: Place::Hook("bpf_lsm_path_unlink") },
+    Program { name: "witness_rmdir", place: Place::Hook("bpf_lsm_path_rmdir") },
+    Program { name: "witness_mkdir", place: Place::Hook("bpf_lsm_path_mkdir") },
+    Program { name: "witness_mknod", place: Place::Hook("bpf_lsm_path_mknod") },
+    Program { name: "witness_rename", place: Place::Hook("bpf_lsm_path_rename") },
+    Program { name: "witness_link", place: Place::Hook("bpf_lsm_path_link") },
+    Program { name: "witness_symlink", place: Place::Hook("bpf_lsm_path_symlink") },
+    Program { name: "witness_truncate", place: Place::Hook("bpf_lsm_path_truncate") },
+    Program { name: "witness_cut", place: Place::NewerHook("bpf_lsm_file_truncate") },
+    Program { name: "witness_chmod", place: Place::Hook("bpf_lsm_path_chmod") },
+    Program { name: "witness_chown", place: Place::Hook("bpf_lsm_path_chown") },
+    Program { name: "witness_exec", place: Place::Hook("bpf_lsm_bprm_check_security") },
+    Program { name: "witness_connect", place: Place::Hook("bpf_lsm_socket_connect") },
+    Program { name: "witness_bind", place: Place::Hook("bpf_lsm_socket_bind") },
+    Program { name: "witness_listen", place: Place::Hook("bpf_lsm_socket_listen") },
+    Program { name: "witness_send", place: Place::Hook("bpf_lsm_socket_sendmsg") },
 ];
 
 /// The ring of records.
@@ -72,7 +108,7 @@ pub const RUNS: &str = "RUNS";
 pub const LEAVERS: &str = "LEAVERS";
 /// Hash: process id → run number, for every process born into a run.
 pub const PROCESSES: &str = "PROCESSES";
-/// Hash: (device, inode) → 1 while not written, for files that were open for writing before the run.
+/// Hash: (device, inode) → 1 while not written, for files that were open for writing before the run; 0 for sockets.
 pub const INHERITED: &str = "INHERITED";
 /// Tail-call table.
 pub const TAILS: &str = "TAILS";
@@ -82,10 +118,64 @@ pub const SCRATCH: &str = "SCRATCH";
 pub const SEEN: &str = "SEEN";
 /// Per-processor counters of records lost, by operation.
 pub const LOST: &str = "LOST";
+/// Per-processor places where acts like one that was sent are counted.
+pub const REPEATS: &str = "REPEATS";
+/// Per-processor counters of acts that were counted and not sent, by operation.
+pub const REPEATED: &str = "REPEATED";
+/// Per-processor counters of calls that failed for want of their object and were not sent, by operation and errno.
+pub const FAILED: &str = "FAILED";
 /// Global: field offsets.
 pub const OFFSETS: &str = "OFFSETS";
 /// Global: settings of this load.
 pub const SETTINGS: &str = "SETTINGS";
 
+/// Trie: the end of a name, backwards → its class, for names that a policy speaks of; with [`CLASS_DENIES`].
+pub const CLASSES: &str = "CLASSES";
+/// In a class: that names of it are denied at some port, so that an answer about one is read whole or not delivered.
+pub const CLASS_DENIES: u32 = 1 << 31;
+/// Hash: address → [`SERVER_PLAIN`] or [`SERVER_DENIES`], for the host's name servers.
+pub const SERVERS: &str = "SERVERS";
+/// No class denies.
+pub const SERVER_PLAIN: u32 = 1;
+/// Some class denies: what cannot be read is not delivered.
+pub const SERVER_DENIES: u32 = 2;
+/// Hash: (class, address) → until when its answer holds.
+pub const ADDRESSES: &str = "ADDRESSES";
+/// Hash: socket → the number of the byte that its next message begins with.
+pub const STREAMS: &str = "STREAMS";
+/// Per-processor name under reading.
+pub const QUESTION: &str = "QUESTION";
+
+/// The second witness's ring of records.
+pub const WITNESS_RING: &str = "WITNESS_RING";
+/// Its records under construction.
+pub const WITNESS_SLOTS: &str = "WITNESS_SLOTS";
+/// Hash: slot → 1 while it is in use.
+pub const WITNESS_TAKEN: &str = "WITNESS_TAKEN";
+/// Its counters, by slot.
+pub const WITNESS_TALLY: &str = "WITNESS_TALLY";
+
 /// Every map of the object.
-pub const MAPS: [&str; 9] = [RING, RUNS, LEAVERS, PROCESSES, INHERITED, TAILS, SCRATCH, SEEN, LOST];
+pub const MAPS: [&str; 21] = [
+    RING,
+    RUNS,
+    LEAVERS,
+    PROCESSES,
+    INHERITED,
+    TAILS,
+    SCRATCH,
+    SEEN,
+    LOST,
+    CLASSES,
+    SERVERS,
+    ADDRESSES,
+    QUESTION,
+    REPEATS,
+    REPEATED,
+    FAILED,
+    STREAMS,
+    WITNESS_RING,
+    WITNESS_SLOTS,
+    WITNESS_TAKEN,
+    WITNESS_TALLY,
+];

@@ -15,6 +15,16 @@ pub struct Field {
     pub older: &'static str,
     /// Whether the observer can do without it.
     pub is_optional: bool,
+    /// Whether a kernel that does not have it has no need of it either.
+    pub is_of_older: bool,
+}
+
+/// Wanted bit fields: struct and field.
+pub const BITS: [(&str, &str); 2] = [("sock", "sk_userlocks"), ("io_ring_ctx", "compat")];
+
+/// Whether the word of a field begins with `until`.
+const fn is_until(word: &str) -> bool {
+    matches!(word.as_bytes(), [b'u', b'n', b't', b'i', b'l', ..])
 }
 
 macro_rules! offsets {
@@ -29,6 +39,8 @@ macro_rules! offsets {
             pub mounted_flag: u32,
             /// In bits: `sock.sk_userlocks`, four bits of which one says that the program chose the port.
             pub userlocks_bit: u32,
+            /// In bits: `io_ring_ctx.compat`, whether a ring was made by the 32-bit entry.
+            pub ring_compat_bit: u32,
         }
 
         /// The wanted fields, in the order of [`Offsets`].
@@ -39,24 +51,31 @@ macro_rules! offsets {
                 older: concat!($($older)?),
                 // Any word after the semicolon makes it optional.
                 is_optional: !stringify!($($optional)?).is_empty(),
+                is_of_older: is_until(stringify!($($optional)?)),
             },)*
         ];
 
         impl Offsets {
             /// Nothing known.
-            pub const UNKNOWN: Self = Self { $($name: MISSING,)* mounted_flag: 1 << 16, userlocks_bit: MISSING };
+            pub const UNKNOWN: Self = Self {
+                $($name: MISSING,)*
+                mounted_flag: 1 << 16,
+                userlocks_bit: MISSING,
+                ring_compat_bit: MISSING,
+            };
 
             /// Builds the table by asking for each field in turn; the answer is its offset or [`MISSING`].
             pub fn from_answers(
                 mut ask: impl FnMut(&Field) -> u32,
                 mounted_flag: u32,
-                userlocks_bit: u32,
+                [userlocks_bit, ring_compat_bit]: [u32; BITS.len()],
             ) -> Self {
                 let mut fields = FIELDS.iter();
                 Self {
                     $($name: fields.next().map_or(MISSING, &mut ask),)*
                     mounted_flag,
                     userlocks_bit,
+                    ring_compat_bit,
                 }
             }
 
@@ -94,20 +113,25 @@ offsets! {
     dentry_inode = "dentry"."d_inode",
     dentry_flags = "dentry"."d_flags",
     dentry_hash = "dentry"."d_hash",
+    dentry_seq = "dentry"."d_seq",
     dentry_sibling = "dentry"."d_sib" or "d_child",
     dentry_children = "dentry"."d_children" or "d_subdirs",
     qstr_name = "qstr"."name",
     qstr_len = "qstr"."len",
+    qstr_hash = "qstr"."hash_len",
     mount_mnt = "mount"."mnt",
     mount_parent = "mount"."mnt_parent",
     mount_point = "mount"."mnt_mountpoint",
     mount_mounts = "mount"."mnt_mounts",
     mount_child = "mount"."mnt_child",
     mount_ns = "mount"."mnt_ns",
+    namespace_common = "mnt_namespace"."ns",
+    namespace_inum = "ns_common"."inum",
     vfsmount_root = "vfsmount"."mnt_root",
     inode_mode = "inode"."i_mode",
     inode_nlink = "inode"."i_nlink",
     inode_ino = "inode"."i_ino",
+    inode_generation = "inode"."i_generation",
     inode_sb = "inode"."i_sb",
     inode_link = "inode"."i_link",
     inode_size = "inode"."i_size",
@@ -128,8 +152,12 @@ offsets! {
     sk_rcv_saddr = "sock_common"."skc_rcv_saddr",
     sk_rcv_saddr6 = "sock_common"."skc_v6_rcv_saddr"; ipv6_may_be_absent,
     sk_protocol = "sock"."sk_protocol",
+    sk_peer_pid = "sock"."sk_peer_pid",
+    pid_numbers = "pid"."numbers",
+    upid_nr = "upid"."nr",
     unix_addr = "unix_sock"."addr"; unix_may_be_a_module,
     unix_path = "unix_sock"."path"; unix_may_be_a_module,
+    unix_peer = "unix_sock"."peer"; unix_may_be_a_module,
     unix_len = "unix_address"."len"; unix_may_be_a_module,
     unix_name = "unix_address"."name"; unix_may_be_a_module,
     css_dfl = "css_set"."dfl_cgrp",
@@ -140,6 +168,7 @@ offsets! {
     filename_name = "filename"."name"; uring,
     req_opcode = "io_kiocb"."opcode"; uring,
     req_cqe = "io_kiocb"."cqe"; uring,
+    req_ctx = "io_kiocb"."ctx"; uring,
     req_async_data = "io_kiocb"."async_data"; uring,
     cqe_res = "io_cqe"."res"; uring,
     open_dfd = "io_open"."dfd"; uring,
@@ -164,11 +193,22 @@ offsets! {
     connect_addr = "io_connect"."addr"; uring,
     connect_addr_len = "io_connect"."addr_len"; uring,
     xattr_filename = "io_xattr"."filename"; uring,
+    socket_domain = "io_socket"."domain"; uring_since_5_19,
+    socket_kind = "io_socket"."type"; uring_since_5_19,
+    socket_protocol = "io_socket"."protocol"; uring_since_5_19,
+    message_user = "io_sr_msg"."umsg"; uring,
+    message_flags = "io_sr_msg"."flags"; uring,
+    sent_addr = "io_sr_msg"."addr"; until_6_10,
+    sent_addr_len = "io_sr_msg"."addr_len"; until_6_10,
     bind_addr_len = "io_bind"."addr_len"; uring_since_6_11,
     async_addr = "io_async_msghdr"."addr"; uring,
     async_msg = "io_async_msghdr"."msg"; uring,
     msg_namelen = "msghdr"."msg_namelen"; uring,
+    msg_name = "msghdr"."msg_name"; witness,
 }
+
+/// The number of a run that has an observer of its own.
+pub const ONLY_RUN: u32 = 1;
 
 /// Settings of one load, a global of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,6 +221,20 @@ pub struct Settings {
     pub watch_writes: u32,
     /// The observer's own process id, never recorded.
     pub observer: u32,
-    /// Always zero.
-    pub padding: u32,
+    /// Whether a packet's program may ask for its network namespace.
+    pub can_ask_netns: u32,
+    /// The network namespace that runs begin in, as `SO_NETNS_COOKIE` has it.
+    pub netns: u64,
+    /// Whether acts like one that was sent are counted and not sent.
+    pub counts_repeats: u32,
+    /// What becomes of calls that failed without being refused: [`crate::loss::failed`].
+    pub failures: u32,
+    /// Places of each processor where repeats are counted: a power of two.
+    pub repeat_places: u32,
+    /// Records of the second witness that can be under construction: a power of two.
+    pub witness_slots: u32,
+    /// A number that nobody can know: see `assay-ebpf/src/again.rs`.
+    pub seed: u64,
+    /// The group of the only run, whose number is [`ONLY_RUN`]; 0 when there are several, which a map tells.
+    pub group: u64,
 }

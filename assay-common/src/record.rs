@@ -2,6 +2,7 @@
 //!
 //! A record is a [`Header`], then sections: a [`Section`] and its bytes, padded to eight.
 
+use crate::kind::RecordKind;
 use crate::limits::COMM_LEN;
 
 /// What every record begins with.
@@ -33,12 +34,51 @@ pub struct Header {
     /// What the call returned. For forks the child's thread id, for exits the exit word, for exec the former thread id.
     pub ret: i64,
     /// The call's arguments. For forks the first is the child's process id. For requests to an `io_uring` those of the
-    /// call it stands for, and the last is the request's identity.
+    /// call it stands for, and the last is the request's identity. For a socket that came in a message the last is the
+    /// process that the kernel says is at its other end, 0 where it says none.
     pub args: [u64; 6],
     /// [`flags`].
     pub flags: u32,
     /// The system call's number.
     pub nr: u32,
+}
+
+impl Header {
+    /// Of a record that belongs to no task.
+    #[inline]
+    pub const fn of_no_task(kind: RecordKind, size: u32, t_ns: u64, run: u32) -> Self {
+        Self {
+            size,
+            kind: kind as u16,
+            op: 0,
+            t_ns,
+            run,
+            pid: 0,
+            tid: 0,
+            ppid: 0,
+            comm: [0; COMM_LEN],
+            ret: 0,
+            args: [0; 6],
+            flags: 0,
+            nr: 0,
+        }
+    }
+}
+
+/// What one slot of the second witness counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[repr(C)]
+pub struct WitnessTally {
+    /// Records delivered.
+    pub seen: u64,
+    /// Records lost, because the ring was full or the record too long.
+    pub lost: u64,
+    /// Not zero when a hook found no slot free. Not exact: two may count at a time.
+    pub turned_away: u64,
 }
 
 /// Flags of a record.
@@ -51,6 +91,8 @@ pub mod flags {
     pub const SCRIPT: u32 = 4;
     /// The task is not in the run's group any more.
     pub const OUTSIDE: u32 = 8;
+    /// Some of what the call acted on could not be read, or was more than is looked at.
+    pub const UNREAD: u32 = 16;
 }
 
 /// What comes before the bytes of a section.
@@ -124,6 +166,82 @@ pub struct SockFacts {
     pub is_port_chosen: u32,
 }
 
+/// What the kernel knows of a packet of the run's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[repr(C)]
+pub struct PacketFacts {
+    /// The other end's address; an IPv4 address stands in the first four bytes.
+    pub remote: [u8; 16],
+    /// The socket, by a number that no other one ever has.
+    pub cookie: u64,
+    /// `AF_INET` or `AF_INET6`.
+    pub family: u16,
+    /// The other end's port.
+    pub remote_port: u16,
+    /// Our own port.
+    pub local_port: u16,
+    /// `IPPROTO_TCP` or `IPPROTO_UDP`.
+    pub protocol: u8,
+    /// [`packet`] flags.
+    pub flags: u8,
+    /// TCP's sequence number of the first byte.
+    pub sequence: u32,
+    /// Bytes the packet carries.
+    pub carried: u32,
+    /// How many of them are here.
+    pub kept: u32,
+    /// Always zero.
+    pub padding: u32,
+}
+
+/// Flags of a packet.
+pub mod packet {
+    /// It goes out, the first of its connection that carries anything; else it comes in.
+    pub const OUT: u8 = 1;
+    /// Its socket belongs to the network namespace that the run began in.
+    pub const HOME: u8 = 2;
+}
+
+const _: () = assert!(size_of::<PacketFacts>() == 48);
+
+/// That more acts like this one will be counted and not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[repr(C)]
+pub struct Repeat {
+    /// The number they are counted under.
+    pub number: u64,
+    /// The number that was counted in the same place until now; 0 when there was none.
+    pub ended: u64,
+    /// How often, besides the record that began it.
+    pub count: u64,
+}
+
+/// Where acts like one that was sent are counted: an element of the map of repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[repr(C)]
+pub struct RepeatEntry {
+    /// All that makes two acts the same: file, names above it, call and flags, run.
+    pub key: [u64; 8],
+    /// [`Repeat::number`]; 0 while the place is free.
+    pub number: u64,
+    /// How often since.
+    pub count: u64,
+}
+
+const _: () = assert!(size_of::<Repeat>() == 24);
+const _: () = assert!(size_of::<RepeatEntry>() == 80);
 const _: () = assert!(size_of::<Header>() == 112);
 const _: () = assert!(size_of::<Section>() == 8);
 const _: () = assert!(size_of::<FileFacts>() == 40);

@@ -1,19 +1,22 @@
 //! System calls, at their return: the arguments are still in the registers, the strings are paged in, the result is
 //! known, and the descriptor it made can be followed to its file.
 
-use assay_common::calls::{self, COMPAT, Call, NATIVE, NONE, Op, SOCKETCALL, SOCKETCALLS, Shape, TABLE};
+use assay_common::calls::{
+    self, COMPAT, Call, NATIVE, NONE, Op, SOCKETCALL, SOCKETCALLS, Shape, TABLE, X32, ioctl,
+};
 use assay_common::kind::{RecordKind, SectionTag};
 use assay_common::names::tail;
-use assay_common::record::flags;
+use assay_common::record::{Header, flags};
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
 use crate::chain::{put_chain, put_facts};
-use crate::emit::scratch;
+use crate::emit::{scratch, submit};
 use crate::kernel::{
-    current_task, file_of, off, place_of, read, read_user, root_directory, setting, working_directory,
+    current_task, file_of, off, place_of, read, read_into, read_user, root_directory, setting,
+    working_directory,
 };
-use crate::maps::{FileId, INHERITED, Scratch, TAILS, mode};
+use crate::maps::{TAILS, mode};
 use crate::scope;
 use crate::start::{Text, Which, directory, mode_for, prepare};
 
@@ -37,7 +40,6 @@ mod regs {
     pub const SI: usize = 13;
     pub const DI: usize = 14;
     pub const ORIG_AX: usize = 15;
-    pub const LEN: usize = 16;
 }
 
 /// Looks at every return of every call on the host, and goes on only with those that are a run's and in the table.
@@ -46,8 +48,13 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     let Some(member) = scope::current() else { return 0 };
     let regs: u64 = ctx.arg(0);
     let ret: i64 = ctx.arg(1);
-    let nr: u64 = read(regs + regs::ORIG_AX as u64 * 8);
+    // The kernel runs the low half, whatever stands in the other: since Linux 5.14 it leaves that in place.
+    let nr = u64::from(read::<u32>(regs + regs::ORIG_AX as u64 * 8));
     if nr >= TABLE as u64 {
+        // All bits set is no call. A kernel without such calls refuses them.
+        if nr != NO_CALL && nr & X32 != 0 && ret != -ENOSYS {
+            tell_x32(member, ret);
+        }
         return 0;
     }
     let is_compat = read::<u32>(current_task() + off!(task_status)) & TS_COMPAT != 0;
@@ -56,7 +63,13 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     if call.shape == Shape::None as u8 && !(is_compat && nr == SOCKETCALL) {
         return 0;
     }
-    let words: [u64; regs::LEN] = read(regs);
+    // Nothing was open for writing before the run: most calls of most programs end here.
+    if call.op == Op::Write as u16 && setting!(watch_writes) == 0 {
+        return 0;
+    }
+    // Not on the stack: it is short, and kernels before 6.13 count that of all functions together.
+    let Some(words) = scratch().map(|scratch| &mut scratch.words) else { return 0 };
+    read_into(words, regs);
     let mut args = if is_compat {
         let half = |index: usize| words[index] & 0xffff_ffff;
         [half(regs::BX), half(regs::CX), half(regs::DX), half(regs::SI), half(regs::DI), half(regs::BP)]
@@ -78,11 +91,26 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
             return 0;
         }
     }
+    if call.op == Op::Beyond as u16 {
+        call = beyond(call, nr, is_compat, &args);
+        if call.shape == Shape::None as u8 {
+            return 0;
+        }
+    }
     // openat2 keeps its flags in memory.
     if nr == OPENAT2 {
         args[2] = read_user(args[2]).unwrap_or(0);
     }
     let Some(slot) = slot_of(call, nr, ret, &args) else { return 0 };
+    if call.op == Op::Open as u16 && ret >= 0 {
+        if crate::again::is_counted_open(ret, flags_of_open(call, nr, is_compat, &args), nr, member.run) {
+            return 0;
+        }
+    } else if ret < 0
+        && crate::again::is_counted_failure(call.op, ret, flags_of_open(call, nr, is_compat, &args))
+    {
+        return 0;
+    }
     let Some(scratch) = scratch() else { return 0 };
     scratch.call = call;
     let header = scratch.begin(RecordKind::Call, call.op, u32::from(call.op), member);
@@ -95,6 +123,66 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     // SAFETY: nothing here needs dropping; an empty slot ends the program, and `plan` refuses to run with one.
     unsafe { TAILS.tail_call(&ctx, slot) };
     0
+}
+
+const ENOSYS: i64 = 38;
+/// What stands for no call, where a tracer or a filter put it.
+const NO_CALL: u64 = 0xffff_ffff;
+const IOCTL: u64 = 16;
+const IOCTL_COMPAT: u64 = 54;
+const REQUEST_KEY: u64 = 249;
+const REQUEST_KEY_COMPAT: u64 = 287;
+const FSCONFIG: u64 = 431;
+
+/// The flags of an open, by whichever call.
+#[inline(always)]
+fn flags_of_open(call: Call, nr: u64, is_compat: bool, args: &[u64; 6]) -> u64 {
+    const CREAT: u64 = 85;
+    const CREAT_COMPAT: u64 = 8;
+    const O_WRONLY: u64 = 1;
+    if nr == if is_compat { CREAT_COMPAT } else { CREAT } {
+        O_WRONLY
+    } else if call.path_a == 0 {
+        args[1] & 0xffff_ffff
+    } else if nr == OPENAT2 {
+        args[2]
+    } else {
+        args[2] & 0xffff_ffff
+    }
+}
+
+/// A call of the x32 kind: its number is told and nothing else, for its arguments are in a table of their own.
+#[inline(always)]
+fn tell_x32(member: scope::Membership, ret: i64) {
+    let Some(scratch) = scratch() else { return };
+    let header = scratch.begin(RecordKind::Call, Op::Beyond as u16, Op::Beyond as u32, member);
+    header.ret = ret;
+    header.nr = u32::from(calls::X32_CALL);
+    submit();
+}
+
+/// What one of the calls is that matter only with certain arguments.
+#[inline(always)]
+fn beyond(call: Call, nr: u64, is_compat: bool, args: &[u64; 6]) -> Call {
+    if nr == if is_compat { IOCTL_COMPAT } else { IOCTL } {
+        let request = args[1] & 0xffff_ffff;
+        if request == ioctl::FICLONE || request == ioctl::FICLONERANGE {
+            return Call { op: Op::Write as u16, shape: Shape::Write as u8, ..call };
+        }
+        if request == ioctl::SETFLAGS || request == ioctl::SETFLAGS_COMPAT || request == ioctl::FSSETXATTR {
+            return Call { op: Op::Setxattr as u16, shape: Shape::Fd as u8, ..call };
+        }
+        return if request == ioctl::TIOCSTI || request == ioctl::TIOCLINUX { call } else { Call::NOT };
+    }
+    // Without such information no program outside is started to make the key.
+    if nr == if is_compat { REQUEST_KEY_COMPAT } else { REQUEST_KEY } && args[2] == 0 {
+        return Call::NOT;
+    }
+    // An int, whatever stands in the other half.
+    if nr == FSCONFIG && args[1] & 0xffff_ffff != calls::FSCONFIG_RECONFIGURE {
+        return Call::NOT;
+    }
+    call
 }
 
 static NATIVE_TABLE: [Call; TABLE] = NATIVE;
@@ -115,6 +203,10 @@ fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
     const AF_INET: u64 = 2;
     const AF_INET6: u64 = 10;
     const SOCK_RAW: u64 = 3;
+    const IPPROTO_TCP: u64 = 6;
+    const IPPROTO_UDP: u64 = 17;
+    const EPERM: i64 = 1;
+    const EACCES: i64 = 13;
     const FALLOCATE: u64 = 285;
     const FALLOCATE_COMPAT: u64 = 324;
     const PTRACE: u64 = 101;
@@ -129,9 +221,13 @@ fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
     }
     if call.shape == Shape::Write as u8 {
         // Nothing written: no bytes, or for a mapping and fallocate, whose success is no count, an error.
-        let is_count = call.dir_a != 4 && nr != FALLOCATE && nr != FALLOCATE_COMPAT;
+        let is_count =
+            call.dir_a != 4 && nr != FALLOCATE && nr != FALLOCATE_COMPAT && nr != IOCTL && nr != IOCTL_COMPAT;
         let is_quiet = ret < 0 && call.dir_a != 4 || ret == 0 && is_count || setting!(watch_writes) == 0;
         return if is_quiet { None } else { Some(tail::WRITE) };
+    }
+    if call.shape == Shape::Aio as u8 {
+        return if ret <= 0 || setting!(watch_writes) == 0 { None } else { Some(tail::AIO) };
     }
     // A program that started is told by its own tracepoint.
     if call.op == Op::Exec as u16 && ret >= 0 {
@@ -147,8 +243,12 @@ fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
         return if is_hold { Some(tail::BARE) } else { None };
     }
     if call.op == Op::Socket as u16 {
-        let is_plain = args[0] == AF_UNIX || args[0] == AF_INET || args[0] == AF_INET6;
-        if is_plain && args[1] & 0xf != SOCK_RAW {
+        let [family, kind, protocol] = [args[0], args[1] & 0xf, args[2]].map(|number| number & 0xffff_ffff);
+        let is_plain_protocol = protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
+        let is_inet = (family == AF_INET || family == AF_INET6) && kind != SOCK_RAW && is_plain_protocol;
+        // Those are told by the address they go to, and others may go by calls or hooks of their own. One that was
+        // refused goes nowhere.
+        if (family == AF_UNIX || is_inet) && ret != -EPERM && ret != -EACCES {
             return None;
         }
     }
@@ -166,7 +266,16 @@ pub fn call_opened(_ctx: RawTracePointContext) -> i32 {
     } else if path == 1 {
         scratch.put_user_string(SectionTag::RequestedA, args[1]);
     }
-    put_file(scratch, file_of(ret as i32));
+    let Some((dentry, mnt)) = crate::again::signed_place() else {
+        put_file(file_of(ret as i32));
+        return 0;
+    };
+    put_chain(SectionTag::ChainA, 0, dentry, mnt);
+    crate::again::put_signed_facts();
+    crate::again::announce();
+    if submit() {
+        crate::again::keep();
+    }
     0
 }
 
@@ -175,19 +284,19 @@ pub fn call_opened(_ctx: RawTracePointContext) -> i32 {
 pub fn call_fd(_ctx: RawTracePointContext) -> i32 {
     let Some(scratch) = scratch() else { return 0 };
     let fd = scratch.header().args[0] as i32;
-    put_file(scratch, file_of(fd));
+    put_file(file_of(fd));
     0
 }
 
 /// Adds a file and sends the record.
 #[inline(always)]
-pub fn put_file(scratch: &mut Scratch, file: u64) {
+pub fn put_file(file: u64) {
     if file != 0 {
         let (dentry, mnt) = place_of(file);
-        put_chain(scratch, SectionTag::ChainA, 0, dentry, mnt);
-        put_facts(scratch, file);
+        put_chain(SectionTag::ChainA, 0, dentry, mnt);
+        put_facts(file);
     }
-    scratch.submit();
+    submit();
 }
 
 /// A call on one or two path strings.
@@ -199,14 +308,13 @@ pub fn call_paths(ctx: RawTracePointContext) -> i32 {
     if ret >= 0 && (call.op == Op::Chdir as u16 || call.op == Op::Chroot as u16) {
         let (dentry, mnt) = if call.op == Op::Chdir as u16 { working_directory() } else { root_directory() };
         scratch.put_user_string(SectionTag::RequestedA, args[0]);
-        put_chain(scratch, SectionTag::ChainA, 0, dentry, mnt);
-        scratch.submit();
+        put_chain(SectionTag::ChainA, 0, dentry, mnt);
+        submit();
         return 0;
     }
     if call.path_a != NONE {
         let wanted = wanted_mode(call, &args);
         prepare(
-            scratch,
             Which::A,
             Text::User(arg(&args, call.path_a)),
             directory(&args, call.dir_a),
@@ -220,7 +328,7 @@ pub fn call_paths(ctx: RawTracePointContext) -> i32 {
             scratch.put_user_string(SectionTag::RequestedB, text);
         } else {
             let wanted = if call.op == Op::Mount as u16 { mode::FOLLOW } else { mode::NAME };
-            prepare(scratch, Which::B, Text::User(text), directory(&args, call.dir_b), mode_for(ret, wanted));
+            prepare(Which::B, Text::User(text), directory(&args, call.dir_b), mode_for(ret, wanted));
         }
     }
     // SAFETY: nothing here needs dropping; see `sys_exit`.
@@ -229,7 +337,7 @@ pub fn call_paths(ctx: RawTracePointContext) -> i32 {
 }
 
 #[inline(always)]
-fn arg(args: &[u64; 6], at: u8) -> u64 {
+pub fn arg(args: &[u64; 6], at: u8) -> u64 {
     match at {
         0 => args[0],
         1 => args[1],
@@ -259,44 +367,52 @@ fn wanted_mode(call: Call, args: &[u64; 6]) -> u32 {
     }
 }
 
-/// A write: told once for each file that was open for writing before the run.
-#[raw_tracepoint]
-pub fn call_write(_ctx: RawTracePointContext) -> i32 {
-    const MAP_SHARED_MASK: u64 = 3;
-    const PROT_WRITE: u64 = 2;
-    let Some(scratch) = scratch() else { return 0 };
-    let (args, call) = (scratch.header().args, scratch.call);
-    // Only a mapping has its descriptor there; a private or read-only one writes nothing.
-    if call.dir_a == 4 && (args[3] & MAP_SHARED_MASK == 2 || args[2] & PROT_WRITE == 0) {
-        return 0;
-    }
-    let file = file_of(arg(&args, call.dir_a) as i32);
-    if !is_first_write(file) {
-        return 0;
-    }
-    put_file(scratch, file);
-    0
-}
-
-/// Whether this file was open for writing before the run, and nothing was told of it yet.
-#[inline(always)]
-pub fn is_first_write(file: u64) -> bool {
-    let inode: u64 = read(file + off!(file_inode));
-    let sb: u64 = read(inode + off!(inode_sb));
-    let id = FileId { dev: u64::from(read::<u32>(sb + off!(sb_dev))), ino: read(inode + off!(inode_ino)) };
-    let Some(told) = INHERITED.get_ptr_mut(&id) else { return false };
-    // SAFETY: a flag of its own; two processors may both find it set, and the write is then told twice.
-    unsafe {
-        let is_first = *told != 0;
-        *told = 0;
-        is_first
-    }
-}
-
 /// A call whose arguments say all there is.
 #[raw_tracepoint]
 pub fn call_bare(_ctx: RawTracePointContext) -> i32 {
-    let Some(scratch) = scratch() else { return 0 };
-    scratch.submit();
+    submit();
     0
+}
+
+/// A call that makes or enters namespaces.
+#[raw_tracepoint]
+pub fn call_namespaces(_ctx: RawTracePointContext) -> i32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let header = scratch.header();
+    let kinds = namespaces(header);
+    if kinds != 0 {
+        header.args[0] = kinds;
+        submit();
+    }
+    0
+}
+
+/// Which namespaces, by their flags; 0 for none. `setns` may be told none and enters one all the same: then it is all bits.
+#[inline(always)]
+fn namespaces(header: &Header) -> u64 {
+    const CLONE: u32 = 56;
+    const CLONE_COMPAT: u32 = 120;
+    const CLONE3: u32 = 435;
+    const SETNS: u32 = 308;
+    const SETNS_COMPAT: u32 = 346;
+    const SIGNAL: u64 = 0xff;
+    let is_compat = header.flags & flags::COMPAT != 0;
+    let (nr, [first, second, ..]) = (header.nr, header.args);
+    if nr == if is_compat { SETNS_COMPAT } else { SETNS } {
+        let kinds = second & calls::NAMESPACE_FLAGS;
+        return if kinds == 0 { u64::MAX } else { kinds };
+    }
+    let is_clone = nr == if is_compat { CLONE_COMPAT } else { CLONE };
+    // The child returns as well.
+    if (is_clone || nr == CLONE3) && header.ret == 0 {
+        return 0;
+    }
+    let flags = if is_clone {
+        first & !SIGNAL
+    } else if nr == CLONE3 {
+        read_user(first).unwrap_or(u64::MAX)
+    } else {
+        first
+    };
+    flags & calls::NAMESPACE_FLAGS
 }

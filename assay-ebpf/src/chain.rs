@@ -5,6 +5,7 @@ use assay_common::limits::{CHAIN_LEN, CHAIN_STEPS, NAME_LEN, RECORD_LEN};
 use assay_common::record::FileFacts;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 
+use crate::emit::scratch;
 use crate::kernel::{Context, current_task, each, off, read};
 use crate::maps::Scratch;
 
@@ -21,14 +22,30 @@ pub struct Chain {
 }
 
 /// Adds the names from `dentry` to the root, each with its NUL. `aux` is the walk's state.
+#[inline(always)]
+pub fn put_chain(tag: SectionTag, aux: u8, dentry: u64, mnt: u64) {
+    add_chain(tag as u32, u32::from(aux), dentry, mnt);
+}
+
+/// See [`put_chain`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub fn put_chain(scratch: &mut Scratch, tag: SectionTag, aux: u8, dentry: u64, mnt: u64) {
+extern "C" fn add_chain(tag: u32, aux: u32, dentry: u64, mnt: u64) -> u32 {
+    if let Some(scratch) = scratch() {
+        follow(scratch, tag, aux, dentry, mnt);
+    }
+    0
+}
+
+/// Adds the names to a record that may be another than this processor's.
+#[inline(always)]
+pub fn follow(scratch: &mut Scratch, tag: u32, aux: u32, dentry: u64, mnt: u64) {
     let Some(at) = scratch.chain_at() else { return };
     let end = at + (CHAIN_LEN - NAME_LEN) as u32;
     scratch.chain = Chain { dentry, mnt, at, end, state: u32::from(chain_state::CUT), padding: 0 };
     each(scratch, CHAIN_STEPS, step);
     let (len, state) = (scratch.chain.at - at, scratch.chain.state as u8);
-    scratch.end_section(tag, state, aux, len & (CHAIN_LEN as u32 * 2 - 1));
+    scratch.end_section(tag as u16, state, aux as u8, len & (CHAIN_LEN as u32 * 2 - 1));
 }
 
 /// One name, or one mount. Ends the loop by returning 1.
@@ -74,6 +91,15 @@ unsafe extern "C" fn step(_index: u32, context: *mut Context) -> i64 {
     i64::from(scratch.chain.at > scratch.chain.end)
 }
 
+/// Whether the top of this mount is the root of the task's own namespace.
+#[inline(always)]
+pub fn is_own_root(mount: u64) -> bool {
+    top_state(mount) == chain_state::ROOT
+}
+
+/// The number that kernels since 6.18 give every anonymous mount namespace.
+const MNT_NS_ANON_INO: u32 = 0xefff_fff7;
+
 /// What it means to have arrived at the top of this mount.
 #[inline(always)]
 fn top_state(mount: u64) -> u8 {
@@ -86,21 +112,38 @@ fn top_state(mount: u64) -> u8 {
     } else if namespace == 0 || namespace > u64::MAX - 4096 {
         chain_state::DETACHED
     } else {
-        chain_state::FOREIGN
+        // A mount that was made and is nowhere yet has a namespace to itself, which has no number, or a fixed one.
+        let number: u32 = read(namespace + off!(namespace_common) + off!(namespace_inum));
+        if number == 0 || number == MNT_NS_ANON_INO { chain_state::DETACHED } else { chain_state::FOREIGN }
     }
 }
 
 /// Adds what the kernel knows of an open file.
+#[inline(always)]
+pub fn put_facts(file: u64) {
+    add_facts(file);
+}
+
+/// See [`put_facts`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub fn put_facts(scratch: &mut Scratch, file: u64) {
+extern "C" fn add_facts(file: u64) -> u32 {
     let dentry: u64 = read(file + off!(file_path) + off!(path_dentry));
     let inode: u64 = read(file + off!(file_inode));
-    let facts = facts_of(dentry, inode, read(file + off!(file_mode)), read(file + off!(file_flags)));
-    scratch.put_value(SectionTag::FileFacts, facts);
+    add_facts_of(dentry, inode, read(file + off!(file_mode)), read(file + off!(file_flags)))
+}
+
+/// Adds what the kernel knows of an open file, given what of it is known already.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn add_facts_of(dentry: u64, inode: u64, f_mode: u32, f_flags: u32) -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    scratch.put_value(SectionTag::FileFacts, facts_of(dentry, inode, f_mode, f_flags));
+    0
 }
 
 /// Adds what the kernel knows of a file that a name led to.
-#[inline(never)]
+#[inline(always)]
 pub fn put_name_facts(scratch: &mut Scratch, dentry: u64) {
     let facts = facts_of(dentry, read(dentry + off!(dentry_inode)), 0, 0);
     scratch.put_value(SectionTag::FileFacts, facts);

@@ -75,12 +75,12 @@ impl Scratch {
 
     /// Ends a section whose `len` bytes are in place.
     #[inline(always)]
-    pub fn end_section(&mut self, tag: SectionTag, state: u8, aux: u8, len: u32) {
+    pub fn end_section(&mut self, tag: u16, state: u8, aux: u8, len: u32) {
         let at = self.at as usize & MASK & !7;
         // SAFETY: masked and aligned; see `room`.
         unsafe {
             let section = self.record.as_mut_ptr().add(at).cast::<Section>();
-            (*section).tag = tag as u16;
+            (*section).tag = tag;
             (*section).state = state;
             (*section).aux = aux;
             (*section).len = len;
@@ -109,11 +109,11 @@ impl Scratch {
     #[inline(always)]
     fn end_string(&mut self, tag: SectionTag, len: i64) -> Option<u32> {
         if len < 0 {
-            self.end_section(tag, read_state::UNREADABLE, 0, 0);
+            self.end_section(tag as u16, read_state::UNREADABLE, 0, 0);
             return None;
         }
         let len = string_length(len);
-        self.end_section(tag, read_state::WHOLE, 0, len);
+        self.end_section(tag as u16, read_state::WHOLE, 0, len);
         Some(len)
     }
 
@@ -125,9 +125,9 @@ impl Scratch {
         let len = at_most::<MAX>(len);
         // SAFETY: `len` is at most `MAX`, which `room` promised.
         if unsafe { bpf_probe_read_user(to.cast(), len, address as *const _) } == 0 {
-            self.end_section(tag, state, 0, len);
+            self.end_section(tag as u16, state, 0, len);
         } else {
-            self.end_section(tag, read_state::UNREADABLE, 0, 0);
+            self.end_section(tag as u16, read_state::UNREADABLE, 0, 0);
         }
     }
 
@@ -139,19 +139,20 @@ impl Scratch {
         let len = at_most::<MAX>(len);
         // SAFETY: `len` is at most `MAX`, which `room` promised.
         if unsafe { bpf_probe_read_kernel(to.cast(), len, address as *const _) } == 0 {
-            self.end_section(tag, state, 0, len);
+            self.end_section(tag as u16, state, 0, len);
         } else {
-            self.end_section(tag, read_state::UNREADABLE, 0, 0);
+            self.end_section(tag as u16, read_state::UNREADABLE, 0, 0);
         }
     }
 
-    /// Adds a value of a fixed size.
+    /// Adds a value of a fixed size. Whether there was room.
     #[inline(always)]
-    pub fn put_value<T: Copy>(&mut self, tag: SectionTag, value: T) {
-        let Some(to) = self.room(size_of::<T>()) else { return };
+    pub fn put_value<T: Copy>(&mut self, tag: SectionTag, value: T) -> bool {
+        let Some(to) = self.room(size_of::<T>()) else { return false };
         // SAFETY: `room` promised the bytes; sections are aligned to 8, which is enough for all `T` used.
         unsafe { to.cast::<T>().write_unaligned(value) };
-        self.end_section(tag, read_state::WHOLE, 0, size_of::<T>() as u32);
+        self.end_section(tag as u16, read_state::WHOLE, 0, size_of::<T>() as u32);
+        true
     }
 
     /// Room for a chain at the current place: offset of its first byte in `record`.
@@ -159,27 +160,57 @@ impl Scratch {
     pub fn chain_at(&mut self) -> Option<u32> {
         self.room(RECORD_SLACK).map(|_| self.at + size_of::<Section>() as u32)
     }
+}
 
-    /// Sends the record, or counts it as lost.
-    #[inline(always)]
-    pub fn submit(&mut self) {
-        let len = self.at as usize;
-        if len > RECORD_LEN {
-            count(&LOST, self.counter);
-            return;
-        }
-        self.header().size = len as u32;
-        // The reader looks by itself every few milliseconds.
-        let sent = RING.output::<[u8]>(&self.record[..len], u64::from(BPF_RB_NO_WAKEUP));
-        count(if sent.is_ok() { &SEEN } else { &LOST }, self.counter);
+/// Tells that some of what the call of the record under construction acted on is not known.
+#[inline(always)]
+pub fn tell_unread() {
+    send_unread();
+}
+
+/// See [`tell_unread`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn send_unread() -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    scratch.at = size_of::<Header>() as u32;
+    scratch.header().flags |= flags::UNREAD;
+    submit();
+    let Some(scratch) = self::scratch() else { return 0 };
+    scratch.header().flags &= !flags::UNREAD;
+    0
+}
+
+/// Sends this processor's record under construction, or counts it as lost. Whether it was sent.
+#[inline(always)]
+pub fn submit() -> bool {
+    // The compiler, which knows that it is 0 or 1, must leave the test to the verifier.
+    core::hint::black_box(send_record()) != 0
+}
+
+/// See [`submit`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn send_record() -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let len = scratch.at as usize;
+    if len > RECORD_LEN {
+        count(&LOST, scratch.counter);
+        return 0;
     }
+    scratch.header().size = len as u32;
+    // The reader looks by itself every few milliseconds.
+    let sent = RING.output::<[u8]>(&scratch.record[..len], u64::from(BPF_RB_NO_WAKEUP));
+    count(if sent.is_ok() { &SEEN } else { &LOST }, scratch.counter);
+    u32::from(sent.is_ok())
 }
 
 /// Adds one to a counter of this processor.
 #[inline(always)]
-fn count(counters: &aya_ebpf::maps::PerCpuArray<u64>, index: u32) {
+pub fn count(counters: &aya_ebpf::maps::PerCpuArray<u64>, index: u32) {
     if let Some(counter) = counters.get_ptr_mut(index) {
-        // SAFETY: this processor's own element, with preemption off.
+        // SAFETY: this processor's own element. Tasks' programs run with preemption off, and have other counters than those
+        // of packets, which come in one after the other on each processor.
         unsafe { *counter += 1 };
     }
 }

@@ -2,6 +2,10 @@
 //!
 //! Every read goes through a helper that fails instead of faulting; a failed read of a pointer is 0, and reading
 //! through 0 fails again, so a chain of reads ends in 0.
+//!
+//! Some functions here and elsewhere are `no_mangle`, take and return numbers only, and find the scratch by themselves:
+//! the verifier goes through such a function once for each program, not once for each way that leads to it. Its time is
+//! most of what a run's start costs.
 
 use aya_ebpf::helpers::bpf_get_current_task;
 use aya_ebpf::helpers::generated::{bpf_loop, bpf_probe_read_kernel, bpf_probe_read_user};
@@ -30,19 +34,26 @@ pub(crate) use {off, setting};
 /// Reads a value from kernel memory; 0 where it cannot be read.
 #[inline(always)]
 pub fn read<T: Copy>(address: u64) -> T {
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: the helper writes at most `size_of::<T>()` bytes to `value` and fails on a bad address. All `T` used here
-    // are integers, for which any bytes, and zero, are values.
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: the helper fills `size_of::<T>()` bytes of `value`, with zeros when it fails. All `T` used here are integers,
+    // for which any bytes, and zero, are values.
     unsafe {
         bpf_probe_read_kernel(value.as_mut_ptr().cast(), size_of::<T>() as u32, address as *const _);
         value.assume_init()
     }
 }
 
+/// The same, to a place that is not on the stack.
+#[inline(always)]
+pub fn read_into<T: Copy>(value: &mut T, address: u64) {
+    // SAFETY: as for `read`.
+    unsafe { bpf_probe_read_kernel((&raw mut *value).cast(), size_of::<T>() as u32, address as *const _) };
+}
+
 /// Reads a value from user memory.
 #[inline(always)]
 pub fn read_user<T: Copy>(address: u64) -> Option<T> {
-    let mut value = MaybeUninit::<T>::zeroed();
+    let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: as for `read`.
     unsafe {
         let failed =

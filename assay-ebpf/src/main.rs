@@ -9,6 +9,10 @@
 )]
 
 #[cfg(target_arch = "bpf")]
+mod again;
+#[cfg(target_arch = "bpf")]
+mod answers;
+#[cfg(target_arch = "bpf")]
 mod call;
 #[cfg(target_arch = "bpf")]
 mod chain;
@@ -21,6 +25,8 @@ mod maps;
 #[cfg(target_arch = "bpf")]
 mod network;
 #[cfg(target_arch = "bpf")]
+mod packet;
+#[cfg(target_arch = "bpf")]
 mod process;
 #[cfg(target_arch = "bpf")]
 mod receive;
@@ -32,6 +38,10 @@ mod start;
 mod uring;
 #[cfg(target_arch = "bpf")]
 mod walk;
+#[cfg(target_arch = "bpf")]
+mod witness;
+#[cfg(target_arch = "bpf")]
+mod written;
 
 #[cfg(not(target_arch = "bpf"))]
 fn main() {}

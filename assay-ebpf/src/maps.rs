@@ -1,14 +1,16 @@
 //! Every map and global: who writes, who reads, what happens when it is full.
 
 use assay_common::limits::{
-    MAX_CPUS, NAME_LEN, PROCESSES_LEN, RECORD_LEN, RECORD_SLACK, RING_BYTES, STRING_LEN, WALK_LEN,
+    ADDRESSES_LEN, HOST_LEN, MAX_CPUS, NAME_LEN, PROCESSES_LEN, RECORD_LEN, RECORD_SLACK, REPEAT_PLACES,
+    RING_BYTES, STRING_LEN, WALK_LEN, WITNESS_RING_BYTES, WITNESS_SLOTS as SLOTS,
 };
-use assay_common::loss::COUNTERS;
+use assay_common::loss::{COUNTERS, FAILURES};
 use assay_common::names::tail;
 use assay_common::offsets::{Offsets, Settings};
+use assay_common::record::{RepeatEntry, WitnessTally};
 use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap, PerCpuArray, ProgramArray, RingBuf};
+use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ProgramArray, RingBuf};
 
 /// Records. Written by `emit` only, read by userspace. Full: the record is counted in `LOST`.
 #[map]
@@ -28,7 +30,8 @@ pub static LEAVERS: HashMap<u32, u32> = HashMap::with_max_entries(4096, 0);
 #[map]
 pub static PROCESSES: HashMap<u32, u32> = HashMap::with_max_entries(PROCESSES_LEN, BPF_F_NO_PREALLOC);
 
-/// Files that were open for writing before the run. Written by userspace; the value is 1 until a write was told.
+/// Files that were open for writing before the run, and sockets. Written by userspace; the value is 1 until a write was
+/// told, and 0 for a socket.
 #[map]
 pub static INHERITED: HashMap<FileId, u32> = HashMap::with_max_entries(1024, 0);
 
@@ -49,17 +52,86 @@ pub static SEEN: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS, 0);
 #[map]
 pub static LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS, 0);
 
+/// The end of a name, backwards → its class. Written by userspace once; a name that is not there is of no concern.
+#[map]
+pub static CLASSES: LpmTrie<[u8; HOST_LEN], u32> = LpmTrie::with_max_entries(1024, 0);
+
+/// The host's name servers: an IPv4 address as it is mapped into IPv6. Written by userspace once.
+#[map]
+pub static SERVERS: HashMap<[u8; 16], u32> = HashMap::with_max_entries(64, 0);
+
+/// Until when an address was given to a name of a class, by `bpf_ktime_get_ns`. Full: the answer is not delivered.
+#[map]
+pub static ADDRESSES: HashMap<Given, u64> = HashMap::with_max_entries(ADDRESSES_LEN, BPF_F_NO_PREALLOC);
+
+/// Connection to a name server → the number of the byte that its next message begins with. Full: the oldest goes, and the
+/// answers of that connection allow nothing more.
+#[map]
+pub static STREAMS: LruHashMap<u64, u32> = LruHashMap::with_max_entries(1024, 0);
+
+/// One name under reading per processor: packets come in one after the other on each.
+#[map]
+pub static QUESTION: PerCpuArray<Question> = PerCpuArray::with_max_entries(1, 0);
+
+/// Where acts like one that was sent are counted: as many places for each processor as the settings say; userspace sets its
+/// length. Written by [`crate::again`], read by userspace at the end. Two that meet in one place take turns.
+#[map]
+pub static REPEATS: Array<RepeatEntry> = Array::with_max_entries(REPEAT_PLACES, 0);
+
+/// Acts counted and not sent, by operation.
+#[map]
+pub static REPEATED: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS, 0);
+
+/// Calls that failed for want of their object and were not sent, by operation and [`FAILURES`].
+#[map]
+pub static FAILED: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS * FAILURES.len() as u32, 0);
+
+/// Records of the second witness. Written by [`crate::witness`] only, read by userspace, which makes it small where there is
+/// no second witness. Full: the record is counted in `WITNESS_TALLY`.
+#[map]
+pub static WITNESS_RING: RingBuf = RingBuf::with_byte_size(WITNESS_RING_BYTES, 0);
+
+/// Records of the second witness under construction. A hook can be interrupted by another task, so that a slot belongs to
+/// whoever has taken it, and not to a processor. Userspace sets its length.
+#[map]
+pub static WITNESS_SLOTS: Array<Scratch> = Array::with_max_entries(SLOTS, 0);
+
+/// Slot → 1 while it is taken.
+#[map]
+pub static WITNESS_TAKEN: HashMap<u32, u32> = HashMap::with_max_entries(SLOTS, 0);
+
+/// What was sent and what was not, by slot; written by whoever has it.
+#[map]
+pub static WITNESS_TALLY: Array<WitnessTally> = Array::with_max_entries(SLOTS, 0);
+
 /// Where fields are on this kernel. Set before loading.
 #[unsafe(no_mangle)]
 pub static OFFSETS: Offsets = Offsets::UNKNOWN;
 
 /// Settings of this load. Set before loading.
 #[unsafe(no_mangle)]
-pub static SETTINGS: Settings = Settings { level: 1, watch_writes: 0, observer: 0, padding: 0 };
+pub static SETTINGS: Settings = Settings {
+    level: 1,
+    watch_writes: 0,
+    observer: 0,
+    can_ask_netns: 0,
+    netns: 0,
+    counts_repeats: 0,
+    failures: 0,
+    repeat_places: 1,
+    witness_slots: 1,
+    seed: 0,
+    group: 0,
+};
 
 /// How many entries `LEAVERS` ever had: zero spares everyone else the look-up.
 #[unsafe(no_mangle)]
 pub static mut LEAVER_COUNT: u32 = 0;
+
+/// Whether a program was started in a run's group: the command's, whose acts alone are counted. A run's first program
+/// is its command.
+#[unsafe(no_mangle)]
+pub static mut HAS_STARTED: u32 = 0;
 
 /// A file by its filesystem and number.
 #[repr(C)]
@@ -69,6 +141,43 @@ pub struct FileId {
     pub dev: u64,
     /// `inode.i_ino`.
     pub ino: u64,
+}
+
+/// An address, for a class of names.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Given {
+    /// The class.
+    pub class: u32,
+    /// The address; an IPv4 address as it is mapped into IPv6.
+    pub address: [u8; 16],
+}
+
+/// The name that an answer is about, and how far reading has come.
+#[repr(C)]
+pub struct Question {
+    /// The name's bytes, and what follows them.
+    pub wire: [u8; HOST_LEN],
+    /// Its letters backwards, with room for a key's length in front and for what a key has behind it.
+    pub reversed: [u8; 4 * HOST_LEN],
+    /// Where the message begins in the packet.
+    pub base: u32,
+    /// Where the next record begins.
+    pub at: u32,
+    /// Letters left of the label.
+    pub left: u32,
+    /// Letters so far.
+    pub len: u32,
+    /// Bytes of the whole name; 0 while its end was not found.
+    pub end: u32,
+    /// Its class.
+    pub class: u32,
+    /// Whether an address could not be noted.
+    pub has_failed: u32,
+    /// Whether it has letters that stand in no policy.
+    pub is_odd: u32,
+    /// Whether a record of the answer could not be read.
+    pub is_short: u32,
 }
 
 /// A path to resolve; its string is in `walk`.
@@ -116,10 +225,14 @@ pub struct Scratch {
     pub counter: u32,
     /// Always zero.
     pub padding: u32,
+    /// The registers of the call, as far as its arguments.
+    pub words: [u64; 15],
     /// Following one file's names.
     pub chain: crate::chain::Chain,
     /// Resolving one string.
     pub state: crate::walk::Walk,
+    /// Whether an act like this one was sent before.
+    pub again: crate::again::Again,
     /// Where the descriptors of a message begin, in user memory.
     pub received: u64,
     /// How the call is read.

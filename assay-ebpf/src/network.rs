@@ -11,7 +11,7 @@ use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
 use crate::chain::put_chain;
-use crate::emit::scratch;
+use crate::emit::{scratch, submit, tell_unread};
 use crate::kernel::{Context, at_most, each, file_of, off, read, read_user};
 use crate::maps::{Scratch, TAILS, mode};
 use crate::start::{AT_FDCWD, Which, mode_for, set_job};
@@ -29,7 +29,13 @@ pub fn call_socket(ctx: RawTracePointContext) -> i32 {
     let (address, len) = if call.path_a == NONE {
         (0, 0)
     } else if call.path_b == NONE {
-        message_address(args[1], is_compat)
+        let Some(found) = message_address(args[1], is_compat) else {
+            if scratch.header().ret >= 0 {
+                tell_unread();
+            }
+            return 0;
+        };
+        found
     } else if call.path_a == 4 {
         (args[4], args[5])
     } else {
@@ -38,7 +44,7 @@ pub fn call_socket(ctx: RawTracePointContext) -> i32 {
     if call.op == Op::Send as u16 && (address == 0 || len == 0) {
         return 0;
     }
-    finish(scratch, &ctx, args[0] as i32, address, len);
+    finish(&ctx, args[0] as i32, address, len);
     0
 }
 
@@ -60,31 +66,37 @@ unsafe extern "C" fn message(index: u32, context: *mut Context) -> i64 {
     let args = scratch.header().args;
     let is_compat = scratch.header().flags & flags::COMPAT != 0;
     let size: u64 = if is_compat { 32 } else { 64 };
-    let (address, len) = message_address(args[1] + u64::from(index) * size, is_compat);
+    let Some((address, len)) = message_address(args[1] + u64::from(index) * size, is_compat) else {
+        if scratch.header().ret > 0 {
+            tell_unread();
+        }
+        return 1;
+    };
     if address != 0 && len != 0 {
         scratch.at = size_of::<Header>() as u32;
-        put_socket(scratch, args[0] as i32);
+        put_socket(args[0] as i32);
         scratch.put_user_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, address, len & 0xffff_ffff);
-        scratch.submit();
+        submit();
     }
     0
 }
 
 /// `msg_name` and `msg_namelen` of a `struct msghdr`.
 #[inline(always)]
-fn message_address(message: u64, is_compat: bool) -> (u64, u64) {
+fn message_address(message: u64, is_compat: bool) -> Option<(u64, u64)> {
     if is_compat {
-        let head = read_user::<[u32; 2]>(message).unwrap_or([0; 2]);
-        (u64::from(head[0]), u64::from(head[1]))
+        let [address, len] = read_user::<[u32; 2]>(message)?;
+        Some((u64::from(address), u64::from(len)))
     } else {
-        (read_user::<u64>(message).unwrap_or(0), u64::from(read_user::<u32>(message + 8).unwrap_or(0)))
+        Some((read_user::<u64>(message)?, u64::from(read_user::<u32>(message + 8)?)))
     }
 }
 
 /// Adds socket and address, resolves a UNIX path, sends.
 #[inline(always)]
-fn finish(scratch: &mut Scratch, ctx: &RawTracePointContext, fd: i32, address: u64, len: u64) {
-    let family = put_socket(scratch, fd);
+fn finish(ctx: &RawTracePointContext, fd: i32, address: u64, len: u64) {
+    let family = put_socket(fd);
+    let Some(scratch) = scratch() else { return };
     // The kernel takes an int.
     let len = len & 0xffff_ffff;
     if address != 0 {
@@ -102,7 +114,7 @@ fn finish(scratch: &mut Scratch, ctx: &RawTracePointContext, fd: i32, address: u
             unsafe { TAILS.tail_call(ctx, tail::WALK) };
         }
     }
-    scratch.submit();
+    submit();
 }
 
 /// A refused connection found its socket.
@@ -130,17 +142,43 @@ pub fn put_unix_path(scratch: &mut Scratch, address: u64, len: u32) -> bool {
 
 /// Adds what the kernel knows of the socket behind a descriptor, and its own name if it is a UNIX socket. Its family.
 #[inline(always)]
-fn put_socket(scratch: &mut Scratch, fd: i32) -> u16 {
-    put_socket_file(scratch, file_of(fd))
+fn put_socket(fd: i32) -> u16 {
+    put_socket_file(file_of(fd))
 }
 
 /// The same for a socket's `struct file`.
 #[inline(always)]
-pub fn put_socket_file(scratch: &mut Scratch, file: u64) -> u16 {
-    let inode: u64 = read(file + off!(file_inode));
-    if file == 0 || read::<u16>(inode + off!(inode_mode)) & S_IFMT != S_IFSOCK {
+pub fn put_socket_file(file: u64) -> u16 {
+    add_socket(file) as u16
+}
+
+/// See [`put_socket_file`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_socket(file: u64) -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    if !is_socket(file) {
         return 0;
     }
+    let (sk, family) = put_facts_of(scratch, file);
+    let op = scratch.header().op;
+    if family == AF_UNIX && op == Op::Connect as u16 {
+        put_unix_name(scratch, read(sk + off!(unix_peer)));
+    } else if family == AF_UNIX && op != Op::Send as u16 {
+        put_unix_name(scratch, sk);
+        // The name it was bound with may be relative to a directory left long ago; the file it made is known.
+        let place = sk + off!(unix_path);
+        let dentry: u64 = if op == Op::Listen as u16 { read(place + off!(path_dentry)) } else { 0 };
+        if dentry != 0 {
+            put_chain(SectionTag::ChainA, 0, dentry, read(place + off!(path_mnt)));
+        }
+    }
+    u32::from(family)
+}
+
+/// Adds what the kernel knows of a socket: the kernel's own, and its family.
+#[inline(always)]
+fn put_facts_of(scratch: &mut Scratch, file: u64) -> (u64, u16) {
     let socket: u64 = read(file + off!(file_private));
     let sk: u64 = read(socket + off!(socket_sk));
     let family: u16 = read(sk + off!(sk_family));
@@ -157,25 +195,40 @@ pub fn put_socket_file(scratch: &mut Scratch, file: u64) -> u16 {
         facts.local6 = read(sk + off!(sk_rcv_saddr6));
     }
     scratch.put_value(SectionTag::SockFacts, facts);
-    let op = scratch.header().op;
-    if family == AF_UNIX && op != Op::Connect as u16 && op != Op::Send as u16 {
-        let name: u64 = read(sk + off!(unix_addr));
-        let len: u32 = if name == 0 { 0 } else { read(name + off!(unix_len)) };
-        if len > 2 {
-            scratch.put_kernel_bytes::<SOCKADDR_LEN>(
-                SectionTag::UnixName,
-                name + off!(unix_name),
-                u64::from(len),
-            );
-        }
-        // The name it was bound with may be relative to a directory left long ago; the file it made is known.
-        let place = sk + off!(unix_path);
-        let dentry: u64 = if op == Op::Listen as u16 { read(place + off!(path_dentry)) } else { 0 };
-        if dentry != 0 {
-            put_chain(scratch, SectionTag::ChainA, 0, dentry, read(place + off!(path_mnt)));
-        }
+    (sk, family)
+}
+
+/// Whether a file is a socket.
+#[inline(always)]
+pub fn is_socket(file: u64) -> bool {
+    let inode: u64 = read(file + off!(file_inode));
+    file != 0 && read::<u16>(inode + off!(inode_mode)) & S_IFMT == S_IFSOCK
+}
+
+/// Adds what is known of a socket that came in a message, and who is at its other end.
+#[inline(always)]
+pub fn put_received_socket(scratch: &mut Scratch, file: u64) {
+    let (sk, family) = put_facts_of(scratch, file);
+    if family == AF_UNIX {
+        put_unix_name(scratch, read(sk + off!(unix_peer)));
+        let pid: u64 = read(sk + off!(sk_peer_pid));
+        let number: u32 = if pid == 0 { 0 } else { read(pid + off!(pid_numbers) + off!(upid_nr)) };
+        scratch.header().args[5] = u64::from(number);
     }
-    family
+}
+
+/// Adds the name that a UNIX socket was bound with, if it was.
+#[inline(always)]
+fn put_unix_name(scratch: &mut Scratch, sk: u64) {
+    let name: u64 = if sk == 0 { 0 } else { read(sk + off!(unix_addr)) };
+    let len: u32 = if name == 0 { 0 } else { read(name + off!(unix_len)) };
+    if len > 2 {
+        scratch.put_kernel_bytes::<SOCKADDR_LEN>(
+            SectionTag::UnixName,
+            name + off!(unix_name),
+            u64::from(len),
+        );
+    }
 }
 
 /// Whether a socket's port is the kernel's choice: `SOCK_BINDPORT_LOCK` is set when the program named one.

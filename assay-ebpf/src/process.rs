@@ -10,7 +10,7 @@ use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
 use crate::chain::{put_chain, put_facts};
-use crate::emit::scratch;
+use crate::emit::{scratch, submit};
 use crate::kernel::{current_task, off, place_of, read};
 use crate::maps::{TAILS, mode};
 use crate::scope;
@@ -29,10 +29,11 @@ pub fn process_exec(ctx: RawTracePointContext) -> i32 {
     header.ret = i64::from(old_tid);
     header.ppid = read(parent + off!(task_tgid));
     scope::remember_process(header.pid, member.run);
+    crate::again::begin();
     let file: u64 = read(bprm + off!(bprm_file));
     let (dentry, mnt) = place_of(file);
-    put_chain(scratch, SectionTag::ImageChain, 0, dentry, mnt);
-    put_facts(scratch, file);
+    put_chain(SectionTag::ImageChain, 0, dentry, mnt);
+    put_facts(file);
     let mm: u64 = read(task + off!(task_mm));
     let start: u64 = read(mm + off!(mm_arg_start));
     let end: u64 = read(mm + off!(mm_arg_end));
@@ -45,7 +46,7 @@ pub fn process_exec(ctx: RawTracePointContext) -> i32 {
         scratch.header().flags |= flags::SCRIPT;
         scratch.put_kernel_string(SectionTag::InterpName, interp);
     }
-    prepare(scratch, Which::A, Text::Kernel(filename), AT_FDCWD, wanted);
+    prepare(Which::A, Text::Kernel(filename), AT_FDCWD, wanted);
     // SAFETY: nothing here needs dropping; see `sys_exit`.
     unsafe { TAILS.tail_call(&ctx, tail::WALK) };
     0
@@ -67,7 +68,7 @@ pub fn process_fork(ctx: RawTracePointContext) -> i32 {
         header.flags |= flags::OUTSIDE;
         scope::remember_leaver(pid, member.run);
     }
-    scratch.submit();
+    submit();
     0
 }
 
@@ -79,7 +80,7 @@ pub fn process_exit(_ctx: RawTracePointContext) -> i32 {
     let status: i32 = read(current_task() + off!(task_exit_code));
     let header = scratch.begin(RecordKind::Exit, 0, loss::EXIT, member);
     header.ret = i64::from(status);
-    scratch.submit();
+    submit();
     let id = bpf_get_current_pid_tgid();
     if (id >> 32) as u32 == id as u32 {
         scope::forget_process(id as u32);
@@ -103,6 +104,6 @@ pub fn cgroup_attach(ctx: RawTracePointContext) -> i32 {
     let header = scratch.begin(RecordKind::Leave, 0, loss::LEAVE, member);
     header.ret = i64::from(tid);
     header.args[0] = u64::from(pid);
-    scratch.submit();
+    submit();
     0
 }

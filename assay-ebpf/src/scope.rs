@@ -1,5 +1,6 @@
 //! Whose record a task's acts belong to: the first thing every program asks, for every task of the host.
 
+use assay_common::offsets::ONLY_RUN;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::bpf_get_current_ancestor_cgroup_id;
 
@@ -21,7 +22,13 @@ pub fn current() -> Option<Membership> {
     let level = setting!(level) as i32;
     // SAFETY: the helper has no preconditions; it answers 0 for a task above that level.
     let group = unsafe { bpf_get_current_ancestor_cgroup_id(level) };
-    if group != 0 {
+    let only = setting!(group);
+    if only != 0 {
+        // One comparison for every call of every other task of the host.
+        if group == only {
+            return Some(Membership { run: ONLY_RUN, is_outside: false });
+        }
+    } else if group != 0 {
         // SAFETY: the value is a number that is read at once; entries are removed only after the run has ended.
         if let Some(run) = unsafe { RUNS.get(&group) } {
             return Some(Membership { run: *run, is_outside: false });

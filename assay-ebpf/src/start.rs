@@ -4,12 +4,14 @@
 use assay_common::calls::NONE;
 use assay_common::kind::{SectionTag, read_state};
 use assay_common::limits::{STRING_LEN, WALK_LEN, WALK_START};
+use assay_common::loss::failed;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user_str};
 
-use crate::emit::string_length;
-use crate::kernel::{file_of, place_of, root_directory, working_directory};
+use crate::emit::{scratch, string_length};
+use crate::kernel::{file_of, place_of, root_directory, setting, working_directory};
 use crate::maps::{Job, Scratch, mode};
+use crate::walk::Walk;
 
 /// `AT_FDCWD`.
 pub const AT_FDCWD: i32 = -100;
@@ -42,7 +44,7 @@ impl Which {
 }
 
 /// Where a string is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Text {
     /// In the program's memory.
     User(u64),
@@ -52,37 +54,47 @@ pub enum Text {
 
 /// Reads the string, adds it as requested, and sets up its job. `dir` is the descriptor a relative string starts from.
 #[inline(always)]
-pub fn prepare(scratch: &mut Scratch, which: Which, text: Text, dir: i32, mode: u32) {
+pub fn prepare(which: Which, text: Text, dir: i32, mode: u32) {
+    let (is_kernel, address) = match text {
+        Text::User(address) => (0, address),
+        Text::Kernel(address) => (1, address),
+    };
+    add_string(which.index() as u32, is_kernel, address, dir as u32, mode);
+}
+
+/// See [`prepare`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_string(which: u32, is_kernel: u32, address: u64, dir: u32, mode: u32) -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let which = if which == 0 { Which::A } else { Which::B };
     let index = which.index();
     // SAFETY: the walk room is longer than `WALK_START + STRING_LEN`.
     let to = unsafe { scratch.walk[index].as_mut_ptr().add(WALK_START) };
+    // A null string means the descriptor itself, for the calls that allow it; to others it is EFAULT.
+    let is_null = is_kernel == 0 && address == 0;
     // SAFETY: as above, for `STRING_LEN` bytes.
     let read = unsafe {
-        match text {
-            // A null string means the descriptor itself, for the calls that allow it; to others it is EFAULT.
-            Text::User(0) => {
-                *to = 0;
-                1
-            }
-            Text::User(address) => bpf_probe_read_user_str(to.cast(), STRING_LEN as u32, address as *const _),
-            Text::Kernel(address) => {
-                bpf_probe_read_kernel_str(to.cast(), STRING_LEN as u32, address as *const _)
-            }
+        if is_null {
+            *to = 0;
+            1
+        } else if is_kernel == 0 {
+            bpf_probe_read_user_str(to.cast(), STRING_LEN as u32, address as *const _)
+        } else {
+            bpf_probe_read_kernel_str(to.cast(), STRING_LEN as u32, address as *const _)
         }
     };
     if read < 0 {
-        scratch.end_section(which.requested(), read_state::UNREADABLE, 0, 0);
-        return;
+        scratch.end_section(which.requested() as u16, read_state::UNREADABLE, 0, 0);
+        return 0;
     }
     let len = string_length(read);
-    match text {
-        Text::User(0) => {}
-        Text::User(_) | Text::Kernel(_) => {
-            let from = scratch.walk[index].as_ptr() as u64 + WALK_START as u64;
-            scratch.put_kernel_bytes::<STRING_LEN>(which.requested(), from, u64::from(len));
-        }
+    if !is_null {
+        let from = scratch.walk[index].as_ptr() as u64 + WALK_START as u64;
+        scratch.put_kernel_bytes::<STRING_LEN>(which.requested(), from, u64::from(len));
     }
-    set_job(scratch, which, dir, mode);
+    set_job(scratch, which, dir as i32, mode);
+    0
 }
 
 /// Sets up the job for a string that is in the walk room already.
@@ -91,22 +103,20 @@ pub fn set_job(scratch: &mut Scratch, which: Which, dir: i32, mode: u32) {
     scratch.jobs[which.index()] = Job { dir, mode, is_wanted: 1, padding: 0 };
 }
 
-/// Where a string starts.
-pub struct Start {
-    /// The directory.
-    pub dentry: u64,
-    /// Its mount.
-    pub mnt: u64,
-    /// Where in the walk room the string goes on from there.
-    pub pos: u32,
-    /// The task's root directory.
-    pub root: (u64, u64),
+/// Puts a walk to where the string of a job starts. Asked by the program that walks, in the same call of the same task:
+/// the others would each carry it for each of their paths.
+#[inline(always)]
+pub fn begin_walk(index: u32) {
+    find_start(index);
 }
 
-/// Where the string of a job starts. Asked by the program that walks, in the same call of the same task: the others
-/// would each carry it for each of their paths.
-#[inline(always)]
-pub fn start_of(text: &[u8; WALK_LEN + STRING_LEN], job: Job) -> Start {
+/// See [`begin_walk`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_start(index: u32) -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let job = scratch.jobs[index as usize & 1];
+    let text = &scratch.walk[index as usize & 1];
     let root = root_directory();
     let mut pos = WALK_START as u32;
     let (dentry, mnt) = if text[WALK_START] == b'/' {
@@ -128,7 +138,8 @@ pub fn start_of(text: &[u8; WALK_LEN + STRING_LEN], job: Job) -> Start {
     } else {
         place_of(file_of(job.dir))
     };
-    Start { dentry, mnt, pos, root }
+    scratch.state = Walk::at(index, job.mode, pos, (dentry, mnt), root);
+    0
 }
 
 /// The directory argument of a path argument.
@@ -224,18 +235,21 @@ fn starts<const N: usize>(text: &[u8; WALK_LEN + STRING_LEN], from: usize, prefi
     true
 }
 
-/// How far to resolve: not at all for a call that failed for want of the file, as it went nowhere.
+/// How far to resolve: not at all for a call that failed for want of the file, as it went nowhere; unless what it wanted
+/// may be hidden.
 #[inline(always)]
 pub fn mode_for(ret: i64, wanted: u32) -> u32 {
+    if is_told_by_result(ret) || setting!(failures) == failed::RESOLVED { wanted } else { mode::START }
+}
+
+/// Whether a call that ended so went where its path leads, or was refused there.
+#[inline(always)]
+pub fn is_told_by_result(ret: i64) -> bool {
     const EPERM: i64 = -1;
     const EACCES: i64 = -13;
     const EROFS: i64 = -30;
     const EXDEV: i64 = -18;
     const EBUSY: i64 = -16;
     // EXDEV and EBUSY are how Landlock and mounts refuse; connect's own errors come after the socket was found.
-    if ret >= 0 || ret == EPERM || ret == EACCES || ret == EROFS || ret == EXDEV || ret == EBUSY {
-        wanted
-    } else {
-        mode::START
-    }
+    ret >= 0 || ret == EPERM || ret == EACCES || ret == EROFS || ret == EXDEV || ret == EBUSY
 }

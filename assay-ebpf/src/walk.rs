@@ -14,10 +14,10 @@ use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
 use crate::chain::{put_chain, put_name_facts};
-use crate::emit::scratch;
+use crate::emit::{scratch, submit};
 use crate::kernel::{Context, at_most, each, off, read};
 use crate::maps::{Scratch, TAILS, mode};
-use crate::start::start_of;
+use crate::start::{begin_walk, is_told_by_result};
 
 const S_IFMT: u16 = 0o170_000;
 const S_IFLNK: u16 = 0o120_000;
@@ -46,49 +46,63 @@ pub struct Walk {
     padding: u32,
 }
 
+impl Walk {
+    /// At the beginning of the string of a job.
+    #[inline(always)]
+    pub fn at(index: u32, mode: u32, pos: u32, place: (u64, u64), root: (u64, u64)) -> Self {
+        Self {
+            dentry: place.0,
+            mnt: place.1,
+            root_dentry: root.0,
+            root_mnt: root.1,
+            node: 0,
+            head: 0,
+            found: 0,
+            index,
+            pos,
+            len: 0,
+            mode,
+            links: 0,
+            state: u32::from(walk_state::LIMIT),
+            is_entering: 0,
+            padding: 0,
+        }
+    }
+}
+
 /// Runs the next job of the record, adds what it found, and goes on with the other one or sends the record.
 #[raw_tracepoint]
 pub fn walk(ctx: RawTracePointContext) -> i32 {
     let Some(scratch) = scratch() else { return 0 };
     let index = scratch.next_job & 1;
     scratch.next_job += 1;
-    run_job(scratch, index);
+    run_job(index);
+    let Some(scratch) = crate::emit::scratch() else { return 0 };
     if index == 0 && scratch.jobs[1].is_wanted != 0 {
         // SAFETY: nothing here needs dropping; if the call fails, the record is sent without its second path.
         unsafe { TAILS.tail_call(&ctx, tail::WALK) };
     }
-    scratch.submit();
+    submit();
     0
 }
 
 #[inline(always)]
-fn run_job(scratch: &mut Scratch, index: u32) {
+fn run_job(index: u32) {
+    let Some(scratch) = scratch() else { return };
     let job = scratch.jobs[index as usize & 1];
     if job.is_wanted == 0 {
         return;
     }
-    let start = start_of(&scratch.walk[index as usize & 1], job);
-    scratch.state = Walk {
-        dentry: start.dentry,
-        mnt: start.mnt,
-        root_dentry: start.root.0,
-        root_mnt: start.root.1,
-        node: 0,
-        head: 0,
-        found: 0,
-        index,
-        pos: start.pos,
-        len: 0,
-        mode: job.mode,
-        links: 0,
-        state: u32::from(walk_state::LIMIT),
-        is_entering: 0,
-        padding: 0,
-    };
+    begin_walk(index);
     if job.mode == mode::START {
         scratch.state.state = u32::from(walk_state::START);
     } else {
         each(scratch, WALK_STEPS, step);
+    }
+    // Of a call that failed the cache need not know more: what is left is text, as it would be of all of it.
+    let ret = scratch.header().ret;
+    if scratch.state.state > u32::from(walk_state::START) && !is_told_by_result(ret) {
+        scratch.state.state = u32::from(walk_state::START);
     }
     let Walk { dentry, mnt, pos, state, .. } = scratch.state;
     let (chain, rest) = if index == 0 {
@@ -96,7 +110,7 @@ fn run_job(scratch: &mut Scratch, index: u32) {
     } else {
         (SectionTag::ChainB, SectionTag::RestB)
     };
-    put_chain(scratch, chain, state as u8, dentry, mnt);
+    put_chain(chain, state as u8, dentry, mnt);
     if state as u8 != walk_state::DONE {
         let at = pos as usize & (WALK_LEN - 1);
         let from = scratch.walk[index as usize & 1].as_ptr() as u64 + at as u64;
@@ -112,12 +126,20 @@ fn byte(scratch: &Scratch, pos: u32) -> u8 {
     scratch.walk[scratch.state.index as usize & 1][pos as usize & (WALK_LEN - 1)]
 }
 
-/// One move: into a mount, over a slash, up, or along one name. Ends the loop by returning 1.
-unsafe extern "C" fn step(_index: u32, context: *mut Context) -> i64 {
-    // SAFETY: `each` passes its own context.
-    let scratch = unsafe { &mut *(*context).scratch };
+/// One move. Ends the loop by returning 1.
+unsafe extern "C" fn step(_index: u32, _context: *mut Context) -> i64 {
+    // The verifier wants to see that it is 0 or 1; the compiler, which knows, must leave the mask.
+    i64::from(core::hint::black_box(walk_on()) & 1)
+}
+
+/// One move: into a mount, over a slash, up, or along one name. Whether the walk is over. See [`crate::kernel`] for why
+/// it, and what it is made of, are functions of their own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_on() -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
     if scratch.state.is_entering != 0 {
-        enter_mount(scratch);
+        enter_mount();
         return 0;
     }
     let first = byte(scratch, scratch.state.pos);
@@ -146,7 +168,8 @@ unsafe extern "C" fn step(_index: u32, context: *mut Context) -> i64 {
         scratch.state.state = u32::from(walk_state::PARENT);
         return 1;
     }
-    find_child(scratch);
+    find_child();
+    let Some(scratch) = crate::emit::scratch() else { return 1 };
     let child = scratch.state.found;
     let inode: u64 = if child == 0 { 0 } else { read(child + off!(dentry_inode)) };
     if inode == 0 {
@@ -155,7 +178,7 @@ unsafe extern "C" fn step(_index: u32, context: *mut Context) -> i64 {
     }
     let is_link = read::<u16>(inode + off!(inode_mode)) & S_IFMT == S_IFLNK;
     if is_link && !(is_last && after == 0 && scratch.state.mode == mode::LINK) {
-        return follow(scratch, inode);
+        return follow(inode);
     }
     scratch.state.dentry = child;
     scratch.state.pos = pos + len;
@@ -201,12 +224,14 @@ fn climb(scratch: &mut Scratch) {
 }
 
 /// Steps into what is mounted on the current place, if anything is; it may itself be covered, so it is asked again.
-#[inline(always)]
-fn enter_mount(scratch: &mut Scratch) {
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn enter_mount() -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
     scratch.state.is_entering = 0;
     let flags: u32 = read(scratch.state.dentry + off!(dentry_flags));
     if u64::from(flags) & off!(mounted_flag) == 0 {
-        return;
+        return 0;
     }
     let mounts = scratch.state.mnt - off!(mount_mnt) + off!(mount_mounts);
     scratch.state.head = mounts;
@@ -218,6 +243,7 @@ fn enter_mount(scratch: &mut Scratch) {
         scratch.state.dentry = read(scratch.state.mnt + off!(vfsmount_root));
         scratch.state.is_entering = 1;
     }
+    0
 }
 
 /// Looks at one mount below the current one.
@@ -237,14 +263,17 @@ unsafe extern "C" fn match_mount(_index: u32, context: *mut Context) -> i64 {
 }
 
 /// Looks for the name at `pos` among the cached children of the current directory.
-#[inline(always)]
-fn find_child(scratch: &mut Scratch) {
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn find_child() -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
     let list = scratch.state.dentry + off!(dentry_children);
     // A circular list before 6.8, one that ends in null since.
     scratch.state.head = list;
     scratch.state.node = read(list);
     scratch.state.found = 0;
     each(scratch, WALK_CHILDREN, match_child);
+    0
 }
 
 /// Looks at one child.
@@ -288,8 +317,10 @@ unsafe extern "C" fn compare(index: u32, context: *mut Context) -> i64 {
 }
 
 /// Puts a link's text in front of the rest of the string. Ends the loop when it cannot.
-#[inline(always)]
-fn follow(scratch: &mut Scratch, inode: u64) -> i64 {
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn follow(inode: u64) -> u32 {
+    let Some(scratch) = scratch() else { return 1 };
     let text: u64 = read(inode + off!(inode_link));
     if text == 0 {
         scratch.state.state = u32::from(walk_state::LINK);

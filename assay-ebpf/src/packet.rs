@@ -1,0 +1,270 @@
+//! Packets of the run's sockets that name an address: answers of name servers, and the greeting in which a client says whom
+//! it wants to speak to.
+//!
+//! Copies bytes and decides nothing: a packet always passes. These programs run in interrupts, where the record under
+//! construction may be another program's, so theirs is filled where it lies in the ring.
+
+use assay_common::kind::{RecordKind, SectionTag, read_state};
+use assay_common::limits::{PACKET_LARGE, PACKET_SMALL};
+use assay_common::loss;
+use assay_common::record::{Header, PacketFacts, Section, packet};
+use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
+use aya_ebpf::helpers::generated::{
+    bpf_get_netns_cookie, bpf_get_socket_cookie, bpf_ktime_get_ns, bpf_skb_ancestor_cgroup_id,
+    bpf_skb_load_bytes, bpf_tcp_sock,
+};
+use aya_ebpf::macros::cgroup_skb;
+use aya_ebpf::programs::SkBuffContext;
+
+use crate::emit::count;
+use crate::kernel::setting;
+use crate::maps::{LOST, RING, RUNS, SEEN};
+
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+/// `IPPROTO_TCP`
+pub const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// TLS's type of a record that greets.
+const HANDSHAKE: u8 = 0x16;
+/// Where name servers answer from.
+pub const DOMAIN: u16 = 53;
+
+/// A packet's record as it lies in the ring.
+#[repr(C)]
+struct PacketRecord<const N: usize> {
+    header: Header,
+    facts_section: Section,
+    facts: PacketFacts,
+    payload_section: Section,
+    payload: [u8; N],
+}
+
+/// A packet comes in.
+#[cgroup_skb(ingress)]
+pub fn packet_in(ctx: SkBuffContext) -> i32 {
+    answer(&ctx);
+    1
+}
+
+/// Tells it when it is from a name server.
+#[inline(always)]
+fn answer(ctx: &SkBuffContext) -> Option<()> {
+    let (mut facts, transport) = network(ctx)?;
+    facts.remote_port = big_endian(ctx, transport)?;
+    if facts.remote_port != DOMAIN {
+        return None;
+    }
+    facts.local_port = big_endian(ctx, transport + 2)?;
+    let at = payload(ctx, &mut facts, transport)?;
+    let run = run_of(ctx)?;
+    facts.cookie = cookie(ctx);
+    if !is_home(ctx) {
+        facts.flags = 0;
+    }
+    tell(ctx, facts, at, run, loss::PACKET_IN)
+}
+
+/// A packet goes out.
+#[cgroup_skb(egress)]
+pub fn packet_out(ctx: SkBuffContext) -> i32 {
+    greeting(&ctx);
+    1
+}
+
+/// Tells it when it is the first of its connection that carries anything, and may name whom it is for.
+#[inline(always)]
+fn greeting(ctx: &SkBuffContext) -> Option<()> {
+    if !is_first(ctx) {
+        return None;
+    }
+    let (mut facts, transport) = ends(ctx, OUT)?;
+    facts.remote_port = big_endian(ctx, transport + 2)?;
+    facts.local_port = big_endian(ctx, transport)?;
+    let at = payload(ctx, &mut facts, transport)?;
+    // A handshake of TLS, or the method of a request of HTTP.
+    let first: u8 = ctx.load(at).ok()?;
+    if first != HANDSHAKE && !first.is_ascii_uppercase() {
+        return None;
+    }
+    let run = run_of(ctx)?;
+    facts.cookie = cookie(ctx);
+    facts.flags = if is_home(ctx) { packet::HOME | packet::OUT } else { packet::OUT };
+    tell(ctx, facts, at, run, loss::PACKET_OUT)
+}
+
+/// Whether no packet of this TCP connection carried anything before. One that is sent again is another.
+#[inline(always)]
+fn is_first(ctx: &SkBuffContext) -> bool {
+    // SAFETY: the context is the program's own, and the verifier knows what the helper answers.
+    unsafe {
+        let skb = ctx.skb.skb;
+        let socket = (*skb).__bindgen_anon_2.sk;
+        if socket.is_null() {
+            return false;
+        }
+        let tcp = bpf_tcp_sock(socket);
+        if tcp.is_null() {
+            return false;
+        }
+        let (sent, here) = ((*tcp).data_segs_out, (*skb).gso_segs);
+        // What the card or the loopback is to cut counts as what it will be.
+        sent != 0 && (sent == 1 || sent == here)
+    }
+}
+
+/// The other end of a packet that comes in, and where its transport header begins. Extension headers are not looked
+/// behind: no name server answers with one.
+#[inline(always)]
+pub fn network(ctx: &SkBuffContext) -> Option<(PacketFacts, usize)> {
+    ends(ctx, IN)
+}
+
+/// Where the other end's address stands, IPv4 and IPv6.
+type Way = (usize, usize);
+const IN: Way = (12, 8);
+const OUT: Way = (16, 24);
+
+/// See [`network`].
+#[inline(always)]
+fn ends(ctx: &SkBuffContext, (v4, v6): Way) -> Option<(PacketFacts, usize)> {
+    let first: u8 = ctx.load(0).ok()?;
+    let mut facts = PacketFacts {
+        remote: [0; 16],
+        cookie: 0,
+        family: AF_INET,
+        remote_port: 0,
+        local_port: 0,
+        protocol: 0,
+        flags: packet::HOME,
+        sequence: 0,
+        carried: 0,
+        kept: 0,
+        padding: 0,
+    };
+    let transport = if first >> 4 == 4 {
+        facts.protocol = ctx.load(9).ok()?;
+        let remote: [u8; 4] = ctx.load(v4).ok()?;
+        facts.remote[..4].copy_from_slice(&remote);
+        usize::from(first & 0xf) * 4
+    } else {
+        facts.family = AF_INET6;
+        facts.protocol = ctx.load(6).ok()?;
+        facts.remote = ctx.load(v6).ok()?;
+        40
+    };
+    (facts.protocol == UDP || facts.protocol == TCP).then_some((facts, transport))
+}
+
+/// A number of two bytes.
+#[inline(always)]
+pub fn big_endian(ctx: &SkBuffContext, at: usize) -> Option<u16> {
+    ctx.load::<u16>(at).ok().map(u16::from_be)
+}
+
+/// Where the packet's own bytes begin; `None` when it has none.
+#[inline(always)]
+pub fn payload(ctx: &SkBuffContext, facts: &mut PacketFacts, transport: usize) -> Option<usize> {
+    let at = if facts.protocol == UDP {
+        transport + 8
+    } else {
+        facts.sequence = u32::from_be(ctx.load(transport + 4).ok()?);
+        let words: u8 = ctx.load(transport + 12).ok()?;
+        transport + usize::from(words >> 4) * 4
+    };
+    let all = ctx.len() as usize;
+    if at >= all {
+        return None;
+    }
+    facts.carried = (all - at) as u32;
+    Some(at)
+}
+
+/// The other end's address; an IPv4 address as it is mapped into IPv6.
+#[inline(always)]
+pub fn mapped(facts: &PacketFacts) -> [u8; 16] {
+    if facts.family == AF_INET6 {
+        return facts.remote;
+    }
+    let [a, b, c, d, ..] = facts.remote;
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+}
+
+/// The run that the packet's socket belongs to.
+#[inline(always)]
+fn run_of(ctx: &SkBuffContext) -> Option<u32> {
+    let level = setting!(level) as i32;
+    // SAFETY: the context is the program's own; the helper answers 0 where there is no such group.
+    let group = unsafe { bpf_skb_ancestor_cgroup_id(ctx.skb.skb, level) };
+    // SAFETY: as in `scope::current`.
+    unsafe { RUNS.get(&group) }.copied()
+}
+
+/// The socket, by a number that no other one ever has.
+#[inline(always)]
+pub fn cookie(ctx: &SkBuffContext) -> u64 {
+    // SAFETY: the context is the program's own.
+    unsafe { bpf_get_socket_cookie(ctx.skb.skb.cast()) }
+}
+
+/// Whether the packet belongs to the network namespace that the run began in; not where this kernel cannot tell.
+#[inline(always)]
+pub fn is_home(ctx: &SkBuffContext) -> bool {
+    // The verifier does not look behind a setting that says no, so the helper need not be there.
+    if setting!(can_ask_netns) == 0 {
+        return false;
+    }
+    // SAFETY: as for `cookie`.
+    let netns = unsafe { bpf_get_netns_cookie(ctx.skb.skb.cast()) };
+    netns == setting!(netns)
+}
+
+/// Sends the record, or counts it as lost.
+#[inline(always)]
+fn tell(ctx: &SkBuffContext, facts: PacketFacts, at: usize, run: u32, counter: u32) -> Option<()> {
+    let is_sent = if facts.carried as usize <= PACKET_SMALL {
+        send::<PACKET_SMALL>(ctx, facts, at, run)
+    } else {
+        send::<PACKET_LARGE>(ctx, facts, at, run)
+    };
+    count(if is_sent { &SEEN } else { &LOST }, counter);
+    Some(())
+}
+
+#[inline(always)]
+fn send<const N: usize>(ctx: &SkBuffContext, mut facts: PacketFacts, at: usize, run: u32) -> bool {
+    let Some(mut entry) = RING.reserve::<PacketRecord<N>>(0) else { return false };
+    let record = entry.as_mut_ptr();
+    const { assert!(N.is_power_of_two(), "a length is bounded by a mask") };
+    // At least 1, at most `N`. A verifier before 6.3 learns nothing of a comparison with 0, and takes the mask for it.
+    let wanted = if facts.carried as usize > N { N as u32 } else { facts.carried };
+    let len = (core::hint::black_box(wanted.wrapping_sub(1)) & (N as u32 - 1)) + 1;
+    facts.kept = len;
+    let section = |tag, state, len| Section { tag: tag as u16, state, aux: 0, len };
+    let is_cut = facts.carried as usize > N;
+    let state = if is_cut { read_state::CUT } else { read_state::WHOLE };
+    // SAFETY: the entry has room for the whole struct; the clock has no preconditions; `len` is at most `N`.
+    let has_failed = unsafe {
+        let size = size_of::<PacketRecord<N>>() as u32;
+        (&raw mut (*record).header).write(Header::of_no_task(
+            RecordKind::Packet,
+            size,
+            bpf_ktime_get_ns(),
+            run,
+        ));
+        (&raw mut (*record).facts_section).write(section(
+            SectionTag::PacketFacts,
+            read_state::WHOLE,
+            size_of::<PacketFacts>() as u32,
+        ));
+        (&raw mut (*record).facts).write(facts);
+        (&raw mut (*record).payload_section).write(section(SectionTag::Payload, state, N as u32));
+        bpf_skb_load_bytes(ctx.skb.skb.cast(), at as u32, (&raw mut (*record).payload).cast(), len) != 0
+    };
+    if has_failed {
+        entry.discard(u64::from(BPF_RB_NO_WAKEUP));
+        return false;
+    }
+    entry.submit(u64::from(BPF_RB_NO_WAKEUP));
+    true
+}
