@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 pub mod bpf_syscall;
+pub mod hook_programs;
 pub mod landlock_abi;
+pub mod netns;
 pub mod probe;
 
 /// A thing that was looked up, or the reason it could not be.

@@ -224,7 +224,7 @@ fn probe_cgroup2_writable(mount: &Fact<Option<String>>) -> Fact<bool> {
     }
 }
 
-fn probe_lsms() -> Fact<Vec<String>> {
+pub(super) fn probe_lsms() -> Fact<Vec<String>> {
     match fs::read_to_string("/sys/kernel/security/lsm") {
         Ok(list) => {
             Fact::Known(list.trim().split(',').filter(|name| !name.is_empty()).map(Into::into).collect())
