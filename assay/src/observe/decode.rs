@@ -2,13 +2,19 @@
 //!
 //! Pure: no I/O, no state. An input it does not understand is a [`DecodeError`], never a panic and never a guess.
 
+use std::net::{IpAddr, SocketAddr};
+
 use assay_common::calls::Op;
+use assay_common::hooks::Hook;
 use assay_common::kind::{RecordKind, SectionTag, chain_state, read_state, walk_state};
 use assay_common::limits::STRING_LEN;
-use assay_common::record::{FileFacts, Header, Section, SockFacts, flags};
+use assay_common::record::{FileFacts, Header, PacketFacts, Repeat, Section, SockFacts, flags, packet};
 use zerocopy::FromBytes;
 
-use super::event::{Bytes, Call, Chain, ChainEnd, Event, EventKind, Exec, PathArg, ReadState, WalkEnd};
+use super::endpoint::{AF_INET, AF_INET6};
+use super::event::{
+    Bytes, Call, Chain, ChainEnd, Event, EventKind, Exec, Packet, PathArg, ReadState, WalkEnd, Witness,
+};
 
 /// A record that is not understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -58,6 +64,9 @@ struct Sections {
     unix_name: Option<Bytes>,
     argv: Option<Bytes>,
     image: Option<Chain>,
+    packet: Option<PacketFacts>,
+    payload: Option<Bytes>,
+    repeat: Option<Repeat>,
 }
 
 /// Decodes one record.
@@ -84,6 +93,8 @@ pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
         comm: header.comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
         is_outside: header.flags & flags::OUTSIDE != 0,
         has_overflowed: header.flags & flags::OVERFLOW != 0,
+        is_unread: header.flags & flags::UNREAD != 0,
+        repeat: sections.repeat,
         kind: event_kind(kind, &header, sections)?,
     })
 }
@@ -110,6 +121,52 @@ fn event_kind(kind: RecordKind, header: &Header, sections: Sections) -> Result<E
         RecordKind::Fork => EventKind::Fork { pid: header.args[0] as u32, tid: ret as u32 },
         RecordKind::Exit => EventKind::Exit { status: ret as i32 },
         RecordKind::Leave => EventKind::Leave { pid: header.args[0] as u32, tid: ret as u32 },
+        RecordKind::Packet => EventKind::Packet(packet_of(&sections)?),
+        RecordKind::Witness => EventKind::Witness(Witness {
+            hook: Hook::from_number(header.op).ok_or(DecodeError::Op)?,
+            a: sections.a.chain,
+            b: sections.b.chain,
+            file: sections.file,
+            family: header.args[0] as u16,
+            address: sections.address,
+        }),
+        RecordKind::Sources => {
+            let text = sections.payload.ok_or(DecodeError::Short)?.bytes;
+            let mut halves = text.splitn(2, |&byte| byte == 0).map(<[u8]>::to_vec);
+            let mut half = || halves.next().unwrap_or_default();
+            EventKind::Sources { resolv_conf: half(), hosts: half() }
+        }
+    })
+}
+
+/// A packet from its two sections.
+fn packet_of(sections: &Sections) -> Result<Packet, DecodeError> {
+    const TCP: u8 = 6;
+    const UDP: u8 = 17;
+    let (Some(facts), Some(payload)) = (&sections.packet, &sections.payload) else {
+        return Err(DecodeError::Short);
+    };
+    let ip = match facts.family {
+        AF_INET => {
+            let [a, b, c, d, ..] = facts.remote;
+            IpAddr::from([a, b, c, d])
+        }
+        AF_INET6 => IpAddr::from(facts.remote).to_canonical(),
+        _ => return Err(DecodeError::State),
+    };
+    if !matches!(facts.protocol, TCP | UDP) {
+        return Err(DecodeError::State);
+    }
+    let kept = payload.bytes.get(..facts.kept as usize).ok_or(DecodeError::Short)?;
+    Ok(Packet {
+        remote: SocketAddr::new(ip, facts.remote_port),
+        is_out: facts.flags & packet::OUT != 0,
+        cookie: facts.cookie,
+        is_tcp: facts.protocol == TCP,
+        is_home: facts.flags & packet::HOME != 0,
+        sequence: facts.sequence,
+        payload: kept.to_vec(),
+        is_cut: facts.carried > facts.kept,
     })
 }
 
@@ -164,9 +221,16 @@ impl Sections {
             SectionTag::SockFacts => {
                 self.socket = Some(SockFacts::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
             }
+            SectionTag::Repeat => {
+                self.repeat = Some(Repeat::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
+            }
             SectionTag::Sockaddr => self.address = Some(text(section, content)?),
             SectionTag::UnixName => self.unix_name = Some(text(section, content)?),
             SectionTag::Argv => self.argv = Some(text(section, content)?),
+            SectionTag::PacketFacts => {
+                self.packet = Some(PacketFacts::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
+            }
+            SectionTag::Payload => self.payload = Some(text(section, content)?),
             SectionTag::ImageChain => self.image = Some(chain(section, content)?),
             // The interpreter's name as written is in the new program's arguments too.
             SectionTag::InterpName => {}

@@ -16,6 +16,7 @@ pub const AF_UNIX: u16 = 1;
 pub const AF_INET: u16 = 2;
 /// `AF_INET6`.
 pub const AF_INET6: u16 = 10;
+const AF_NETLINK: u16 = 16;
 
 /// The protocol of a socket by family, type and protocol number.
 pub fn proto(family: u16, kind: u16, protocol: u16) -> &'static str {
@@ -34,7 +35,8 @@ pub fn proto(family: u16, kind: u16, protocol: u16) -> &'static str {
         (AF_INET | AF_INET6, _, _) => "inet-other",
         (AF_UNIX, _, _) => "unix",
         (15, _, _) => "key",
-        (16, _, _) => "netlink",
+        (AF_NETLINK, _, 0) => "netlink",
+        (AF_NETLINK, _, _) => netlink_proto(protocol),
         (17, _, _) => "packet",
         (21, _, _) => "rds",
         (29, _, _) => "can",
@@ -47,6 +49,29 @@ pub fn proto(family: u16, kind: u16, protocol: u16) -> &'static str {
         (43, _, _) => "smc",
         (44, _, _) => "xdp",
         _ => "family-other",
+    }
+}
+
+/// Netlink but for routes, which `netlink` by itself is: `include/uapi/linux/netlink.h`.
+fn netlink_proto(protocol: u16) -> &'static str {
+    match protocol {
+        2 => "netlink-usersock",
+        4 => "netlink-sock-diag",
+        5 => "netlink-nflog",
+        6 => "netlink-xfrm",
+        7 => "netlink-selinux",
+        8 => "netlink-iscsi",
+        9 => "netlink-audit",
+        10 => "netlink-fib-lookup",
+        11 => "netlink-connector",
+        12 => "netlink-netfilter",
+        15 => "netlink-kobject-uevent",
+        16 => "netlink-generic",
+        18 => "netlink-scsitransport",
+        20 => "netlink-rdma",
+        21 => "netlink-crypto",
+        22 => "netlink-smc",
+        _ => "netlink-other",
     }
 }
 

@@ -1,7 +1,10 @@
 //! One record, decoded: owned values, nothing resolved, nothing guessed.
 
+use std::net::SocketAddr;
+
 use assay_common::calls::Op;
-use assay_common::record::{FileFacts, SockFacts};
+use assay_common::hooks::Hook;
+use assay_common::record::{FileFacts, Repeat, SockFacts};
 
 /// A decoded record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,10 @@ pub struct Event {
     pub is_outside: bool,
     /// A section did not fit into the record.
     pub has_overflowed: bool,
+    /// It says only that some of what the call acted on is not known.
+    pub is_unread: bool,
+    /// Whether more like it are counted from now on and not sent.
+    pub repeat: Option<Repeat>,
     /// What happened.
     pub kind: EventKind,
 }
@@ -64,6 +71,56 @@ pub enum EventKind {
         /// Its thread id.
         tid: u32,
     },
+    /// The second witness saw a hook being passed.
+    Witness(Witness),
+    /// A packet that may name an address.
+    Packet(Packet),
+    /// How the host of the run looks names up.
+    Sources {
+        /// The text of `/etc/resolv.conf`.
+        resolv_conf: Vec<u8>,
+        /// The text of `/etc/hosts`.
+        hosts: Vec<u8>,
+    },
+}
+
+/// A packet of one of the run's sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each asked for by name")]
+pub struct Packet {
+    /// The other end.
+    pub remote: SocketAddr,
+    /// Whether it goes out: the first of its connection that carries anything. Else it comes in.
+    pub is_out: bool,
+    /// The socket, by a number that no other one ever has.
+    pub cookie: u64,
+    /// Whether it is TCP; else it is UDP.
+    pub is_tcp: bool,
+    /// Whether its socket is known to belong to the network namespace that the run began in.
+    pub is_home: bool,
+    /// TCP's number of its first byte.
+    pub sequence: u32,
+    /// What it carries, from the beginning.
+    pub payload: Vec<u8>,
+    /// Whether it carries more than is here.
+    pub is_cut: bool,
+}
+
+/// A hook of the kernel's security modules was passed: something was allowed to go on, and may have failed after all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Witness {
+    /// Which.
+    pub hook: Hook,
+    /// The name, as the kernel's own entries have it.
+    pub a: Option<Chain>,
+    /// The second name.
+    pub b: Option<Chain>,
+    /// Facts of the file that the first name leads to.
+    pub file: Option<FileFacts>,
+    /// The socket's family.
+    pub family: u16,
+    /// The address, as the kernel has copied it.
+    pub address: Option<Bytes>,
 }
 
 /// A system call that returned.
@@ -91,6 +148,26 @@ pub struct Call {
     pub address: Option<Bytes>,
     /// The UNIX socket's own address.
     pub unix_name: Option<Bytes>,
+}
+
+#[cfg(test)]
+impl Call {
+    /// One of which no more is known than that it returned this.
+    pub fn bare(op: Op, ret: i64) -> Self {
+        Self {
+            op,
+            nr: 0,
+            is_compat: false,
+            args: [0; 6],
+            ret,
+            a: PathArg::default(),
+            b: PathArg::default(),
+            file: None,
+            socket: None,
+            address: None,
+            unix_name: None,
+        }
+    }
 }
 
 /// A program start.

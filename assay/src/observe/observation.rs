@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// An act of the run, as one line of the trace tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub enum Act {
     Exec(ExecAct),
     /// connect, bind, listen, send, socket.
     Net(NetAct),
+    /// unshare, setns, or clone and clone3 into namespaces of its own.
+    Namespaces(NamespaceAct),
     /// A process or thread came into being.
     Fork {
         /// The new process id.
@@ -61,6 +63,8 @@ pub enum Act {
         /// The kernel's exit code word (`wait(2)` encoding).
         status: i32,
     },
+    /// The run came to know a name for an address.
+    Named(NamedAct),
     /// Something the observer cannot follow: the name says what (`io_uring_setup`, `cgroup_leave` …).
     Blind {
         /// A stable name of the means.
@@ -112,6 +116,32 @@ pub enum FileOp {
     Receive,
 }
 
+impl FileOp {
+    /// Every operation, in order.
+    pub const ALL: [Self; 18] = [
+        Self::Open,
+        Self::Unlink,
+        Self::Rmdir,
+        Self::Mkdir,
+        Self::Mknod,
+        Self::Truncate,
+        Self::Chmod,
+        Self::Chown,
+        Self::Utime,
+        Self::Setxattr,
+        Self::Removexattr,
+        Self::Mount,
+        Self::Umount,
+        Self::PivotRoot,
+        Self::Chdir,
+        Self::Chroot,
+        Self::Write,
+        Self::Receive,
+    ];
+}
+
+const _: () = assert!(FileOp::ALL.len() == FileOp::Receive as usize + 1, "the list lacks an operation");
+
 /// Two-name operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PairOp {
@@ -121,6 +151,11 @@ pub enum PairOp {
     Link,
     /// symlink, symlinkat
     Symlink,
+}
+
+impl PairOp {
+    /// Every operation, in order.
+    pub const ALL: [Self; 3] = [Self::Rename, Self::Link, Self::Symlink];
 }
 
 /// The `access` words of an open.
@@ -138,6 +173,12 @@ pub enum Access {
     Append,
     /// For execution only.
     Execute,
+}
+
+impl Access {
+    /// Every word, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::Create, Self::Truncate, Self::Append, Self::Execute];
 }
 
 /// What a path leads to, as far as the kernel told.
@@ -176,6 +217,9 @@ pub struct FileAct {
     pub kind: FileKind,
     /// True for `O_PATH` opens, which read and write nothing.
     pub is_path_only: bool,
+    /// The call was to make a new file or directory (`O_EXCL`), with a mode that serves the owner alone (0600, 0700), as
+    /// mkstemp and mkdtemp do.
+    pub is_private: bool,
 }
 
 /// An act on two names.
@@ -225,6 +269,11 @@ pub enum NetOp {
     Socket,
 }
 
+impl NetOp {
+    /// Every act, in order.
+    pub const ALL: [Self; 5] = [Self::Connect, Self::Bind, Self::Listen, Self::Send, Self::Socket];
+}
+
 /// An act on a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetAct {
@@ -236,6 +285,59 @@ pub struct NetAct {
     pub endpoint: Endpoint,
     /// For bind: the program asked for port 0, and the port in `endpoint` is the kernel's choice.
     pub is_ephemeral: bool,
+}
+
+/// Making namespaces, or entering one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceAct {
+    /// The call.
+    pub op: NamespaceOp,
+    /// Which kinds, by their names in `/proc/self/ns`; empty where `setns` was not told.
+    pub kinds: Vec<&'static str>,
+}
+
+/// Calls that make or enter namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NamespaceOp {
+    /// unshare
+    Unshare,
+    /// setns
+    Setns,
+    /// clone, clone3
+    Clone,
+}
+
+impl NamespaceOp {
+    /// Every operation.
+    pub const ALL: [Self; 3] = [Self::Unshare, Self::Setns, Self::Clone];
+}
+
+/// A name for an address, and who gave it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamedAct {
+    /// The name: lower case, without a dot at its end, and of any bytes but those only that a name is written with.
+    pub host: String,
+    /// The address.
+    pub address: IpAddr,
+    /// The port, where only what listens there is called so.
+    pub port: Option<u16>,
+    /// Who gave it.
+    pub from: NameSource,
+}
+
+/// Who gave a name for an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NameSource {
+    /// A name server of the host's configuration, in an answer to the run.
+    Resolver,
+    /// The host's `/etc/hosts`, which the run has read.
+    Hosts,
+    /// Another server that answers like a name server, one of the run's own making perhaps.
+    OtherServer,
+    /// The client, which asked for it when it greeted a server by TLS.
+    Tls,
+    /// The client, which asked for it in the first request of HTTP that it sent over the connection.
+    Http,
 }
 
 /// Where a socket act went.
@@ -273,7 +375,7 @@ pub enum PathState {
     /// The kernel's cache of names gave its beginning; the rest is the string's, joined as text, because neither the
     /// kernel's cache nor a look shortly after knew better.
     Unverified,
-    /// The call failed before the kernel went anywhere: the directory it started from joined with the string,
+    /// The call failed for want of what it named: the place up to which that is known joined with the rest of the string,
     /// `.` and `..` folded as text.
     Lexical,
     /// A file without a name in the tree: pipe, socket, memfd, deleted file. The bytes say which

@@ -1,16 +1,21 @@
 //! Records in, observations out, with everything that was not one counted: decode → resolve → filter. Pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use assay_common::calls::Op;
+use assay_common::record::Repeat;
 
 use super::decode::decode;
 use super::event::{Event, EventKind};
 use super::loss::{Kind, LossLedger};
-use super::observation::Observation;
+use super::names::{self, NameTable};
+use super::observation::{Act, CallResult, NamedAct, Observation};
 use super::process::ProcessTable;
+use super::received::Own;
+use super::repeats::{Again, Repeats};
 use super::resolve::{Resolved, resolve};
 use super::uring::{Joined, UringTable};
+use super::witness::{Comparison, Witnesses};
 
 /// What a stream of records is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub struct Subject {
     pub root_pid: u32,
     /// Whether requests to an `io_uring` are records of their own.
     pub sees_uring: bool,
+    /// Whether a second witness sends records too.
+    pub has_witness: bool,
 }
 
 /// The state between a run's first record and its last.
@@ -30,8 +37,11 @@ pub struct Pipeline {
     records: u64,
     processes: ProcessTable,
     uring: UringTable,
-    /// (device, inode) → how the run opened it: `FMODE_READ`, `FMODE_WRITE`.
-    opened: HashMap<(u32, u64), u32>,
+    repeats: Repeats,
+    failures: u64,
+    own: Own,
+    names: NameTable,
+    witnesses: Witnesses,
     filtered: BTreeMap<&'static str, u64>,
     ledger: LossLedger,
 }
@@ -41,8 +51,14 @@ pub struct Pipeline {
 pub struct Totals {
     /// Records that came in.
     pub records: u64,
-    /// Observations that went out.
+    /// Observations that went out, those that were counted included.
     pub observations: u64,
+    /// Of these, acts that the kernel half counted because one like it had been sent.
+    pub repeated: u64,
+    /// Acts that the kernel half counted as like one that did not arrive.
+    pub unknown: u64,
+    /// Of the observations, calls that failed for want of their object and were only counted.
+    pub failures: u64,
     /// Records that were no act of the command, by reason.
     pub filtered: BTreeMap<&'static str, u64>,
     /// Records that were not understood, and gaps.
@@ -51,6 +67,8 @@ pub struct Totals {
     pub processes: u64,
     /// Whether the command was seen to start.
     pub has_started: bool,
+    /// What the second witness saw, held against the rest; `None` without one.
+    pub witness: Option<Comparison>,
 }
 
 impl Pipeline {
@@ -63,7 +81,11 @@ impl Pipeline {
             records: 0,
             processes: ProcessTable::default(),
             uring: UringTable::default(),
-            opened: HashMap::new(),
+            repeats: Repeats::default(),
+            failures: 0,
+            own: Own::default(),
+            names: NameTable::default(),
+            witnesses: Witnesses::default(),
             filtered: BTreeMap::new(),
             ledger: LossLedger::default(),
         }
@@ -80,6 +102,23 @@ impl Pipeline {
                 return;
             }
         };
+        if let EventKind::Sources { resolv_conf, hosts } = &event.kind {
+            // Ours, and not from the ring.
+            self.records -= 1;
+            self.names.learn(resolv_conf, hosts);
+            return;
+        }
+        if let EventKind::Witness(witness) = &event.kind {
+            // From another ring, and no act: it may even be told before the start that it came after.
+            self.records -= 1;
+            self.witnesses.see(&event, witness);
+            return;
+        }
+        let repeat = event.repeat;
+        // Whatever becomes of this record, another count ended.
+        if let Some(ended) = repeat.filter(|repeat| repeat.ended != 0) {
+            self.repeats.end(ended.ended, ended.count);
+        }
         if self.start_time(&event).is_none() {
             self.filter("before-start");
             return;
@@ -90,41 +129,111 @@ impl Pipeline {
                 self.ledger.admit(kind, "record-overflow", "a record was longer than the observer holds");
             }
         }
-        if self.is_own_file(&event) {
+        self.note_core_dump(&event);
+        if event.is_unread {
+            self.admit_unread(&event);
+            self.filter("call-unread");
+            return;
+        }
+        if self.own.is_received_socket(&event, &self.processes, &mut self.ledger) {
+            self.filter("received-socket");
+            return;
+        }
+        if self.own.is_own_file(&event, &mut self.ledger) {
             self.filter("received-own");
             return;
         }
+        if let EventKind::Packet(packet) = &event.kind {
+            let read = self.names.read(packet);
+            if let Some((reason, detail)) = read.gap {
+                self.ledger.admit(Kind::Net, reason, detail);
+            }
+            if read.names.is_empty() {
+                self.filter("packet-without-name");
+            } else {
+                self.filter("packet-with-name");
+            }
+            for named in read.names {
+                each(self.named(named, event.t_ns));
+            }
+            return;
+        }
         match self.uring.join(event) {
-            Joined::Event(event) => self.observe(*event).into_iter().for_each(each),
+            Joined::Event(event) => self.deliver(*event, repeat, &mut each),
             Joined::Waits => self.filter("io-uring-submitted"),
             Joined::Unpaired => self.filter("io-uring-unpaired"),
             Joined::Presumed(event) => {
                 self.admit_presumed(&event);
                 self.filter("io-uring-submitted");
-                self.observe(*event).into_iter().for_each(&mut each);
+                self.deliver(*event, None, &mut each);
             }
         }
     }
 
-    /// Remembers what the run opened, and tells whether a descriptor that came in a message is of a file it opened that
-    /// way itself: passing one on among its own processes is no act. So is what is no file of a tree.
-    fn is_own_file(&mut self, event: &Event) -> bool {
-        const FMODE_BOTH: u32 = 3;
-        const S_IFMT: u32 = 0o170_000;
-        const FILES: [u32; 4] = [0o100_000, 0o040_000, 0o020_000, 0o060_000];
-        let EventKind::Call(call) = &event.kind else { return false };
-        if call.ret < 0 || !matches!(call.op, Op::Open | Op::Receive) {
-            return false;
+    /// An event's observation, and the names that the run came to know by it.
+    fn deliver(&mut self, event: Event, repeat: Option<Repeat>, each: &mut impl FnMut(Observation)) {
+        let t_ns = event.t_ns;
+        let Some(observation) = self.observe(event) else { return };
+        if let Some(repeat) = repeat {
+            self.repeats.begin(repeat, &observation);
         }
-        let Some(file) = &call.file else { return call.op == Op::Receive };
-        let key = (file.dev, file.ino);
-        let how = file.f_mode & FMODE_BOTH;
-        if call.op == Op::Open {
-            *self.opened.entry(key).or_default() |= how;
-            return false;
+        for named in self.names.see(&observation) {
+            each(self.named(named, t_ns));
         }
-        let is_file = FILES.contains(&(file.mode & S_IFMT));
-        !is_file || how & !self.opened.get(&key).copied().unwrap_or(0) == 0
+        each(observation);
+    }
+
+    /// A count that was open when the run ended.
+    pub fn end_count(&mut self, number: u64, times: u64) {
+        self.repeats.end(number, times);
+    }
+
+    /// Calls that failed for want of their object, and were counted instead of sent.
+    pub fn count_failures(&mut self, times: u64) {
+        self.failures += times;
+    }
+
+    /// Observations that were made again, since this was asked last, and how often.
+    pub fn made_again(&mut self) -> Vec<Again> {
+        self.repeats.take()
+    }
+
+    /// The kernel writes a core dump by itself, or hands it to a program outside.
+    fn note_core_dump(&mut self, event: &Event) {
+        const CORE: i32 = 0x80;
+        if let EventKind::Exit { status } = &event.kind
+            && status & CORE != 0
+        {
+            self.ledger.admit(Kind::Fs, "core-dump", format!("process {}", event.pid));
+        }
+    }
+
+    /// A call of which the kernel half could not read, or does not look at, all that it acted on.
+    fn admit_unread(&mut self, event: &Event) {
+        let EventKind::Call(call) = &event.kind else { return };
+        let kinds = match call.op {
+            Op::Write => &[Kind::Fs][..],
+            Op::Send => &[Kind::Net],
+            _ => &Kind::ALL,
+        };
+        for kind in kinds {
+            self.ledger.admit(*kind, "call-unread", call.op.as_str());
+        }
+    }
+
+    /// A name that the run came to know.
+    fn named(&self, named: NamedAct, t_ns: u64) -> Observation {
+        Observation {
+            // It is no act of its own: it belongs to the one that comes next.
+            seq: self.next_seq,
+            t_ns: t_ns.saturating_sub(self.started_at_ns.unwrap_or(t_ns)),
+            pid: 0,
+            tid: 0,
+            ppid: 0,
+            comm: Vec::new(),
+            act: Act::Named(named),
+            result: CallResult::Ok,
+        }
     }
 
     fn filter(&mut self, reason: &'static str) {
@@ -133,6 +242,7 @@ impl Pipeline {
 
     /// A request without a completion: it may have been told not to report success.
     fn admit_presumed(&mut self, event: &Event) {
+        self.witnesses.presume(event);
         if let EventKind::Call(call) = &event.kind {
             let kind = match call.op {
                 Op::Connect | Op::Bind | Op::Listen | Op::Send => Kind::Net,
@@ -146,10 +256,16 @@ impl Pipeline {
         let started_at_ns = self.started_at_ns.unwrap_or(event.t_ns);
         match resolve(&event, &self.processes, self.subject.sees_uring) {
             Resolved::Nothing(reason) => {
+                if self.subject.has_witness {
+                    self.witnesses.see_no_act(&event);
+                }
                 self.filter(reason);
                 None
             }
             Resolved::Act { act, result, gaps } => {
+                if self.subject.has_witness {
+                    self.witnesses.see_act(&event, &act, result);
+                }
                 for (kind, reason, detail) in gaps {
                     self.ledger.admit(kind, reason, detail);
                 }
@@ -185,10 +301,13 @@ impl Pipeline {
             EventKind::Fork { pid, tid } => self.processes.fork(event.pid, *pid, *tid),
             EventKind::Exec(exec) => self.processes.exec(event.pid, exec.ppid),
             EventKind::Call(_)
+            | EventKind::Witness(_)
             | EventKind::UringSubmit { .. }
             | EventKind::UringComplete { .. }
             | EventKind::Exit { .. }
-            | EventKind::Leave { .. } => {}
+            | EventKind::Leave { .. }
+            | EventKind::Packet(_)
+            | EventKind::Sources { .. } => {}
         }
     }
 
@@ -196,11 +315,19 @@ impl Pipeline {
     pub fn finish(mut self, mut each: impl FnMut(Observation)) -> Totals {
         for event in self.uring.take_rest() {
             self.admit_presumed(&event);
-            self.observe(event).into_iter().for_each(&mut each);
+            self.deliver(event, None, &mut each);
         }
+        for server in self.names.unfinished() {
+            self.ledger.admit(Kind::Net, names::ANSWER_CUT, names::cut_at(server));
+        }
+        let started_at_ns = self.started_at_ns.unwrap_or(0);
         Totals {
+            witness: self.subject.has_witness.then(|| self.witnesses.compare(started_at_ns)),
             records: self.records,
-            observations: self.next_seq,
+            observations: self.next_seq + self.repeats.told() + self.failures,
+            repeated: self.repeats.told(),
+            unknown: self.repeats.unknown(),
+            failures: self.failures,
             filtered: self.filtered,
             ledger: self.ledger,
             processes: self.processes.born(),

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use assay_common::calls::Op;
 use assay_common::record::{FMODE_CREATED, FileFacts};
 
+use super::beyond::{beyond, beyond_file, is_plain_socket, is_readable_mapping, kinds_of, namespaces};
 use super::endpoint::{self, endpoint};
 use super::event::{Call, Event, EventKind, Exec, PathArg, ReadState};
+use super::gaps::gaps;
 use super::loss::Kind;
 use super::observation::{
     Access, Act, CallResult, Endpoint, ExecAct, FileAct, FileKind, FileOp, NetAct, NetOp, PairAct, PairOp,
@@ -37,13 +39,23 @@ pub fn resolve(event: &Event, processes: &ProcessTable, sees_uring: bool) -> Res
         EventKind::Call(call) => resolve_call(call, processes, sees_uring),
         // `uring` turns both into a call.
         EventKind::UringSubmit { .. } | EventKind::UringComplete { .. } => Resolved::Nothing("io-uring-half"),
+        // The pipeline asks `names` about them.
+        EventKind::Packet(_) | EventKind::Sources { .. } => Resolved::Nothing("packet"),
+        // It is held against the acts, and is none.
+        EventKind::Witness(_) => Resolved::Nothing("witness"),
         EventKind::Exec(exec) => resolve_exec(exec),
+        EventKind::Fork { pid, tid } if event.is_outside => Resolved::Act {
+            act: Act::Fork { child_pid: *pid, child_tid: *tid },
+            result: CallResult::Ok,
+            gaps: Kind::ALL.map(|kind| (kind, "left-cgroup", "born into another group".to_owned())).to_vec(),
+        },
         EventKind::Fork { pid, tid } => done(Act::Fork { child_pid: *pid, child_tid: *tid }, CallResult::Ok),
         EventKind::Exit { status } => done(Act::Exit { status: *status }, CallResult::Ok),
-        EventKind::Leave { pid, .. } => done(
-            Act::Blind { means: "left-cgroup", detail: format!("process {pid}").into_bytes() },
-            CallResult::Ok,
-        ),
+        EventKind::Leave { pid, .. } => {
+            let act = blind("left-cgroup", format!("process {pid}").as_bytes());
+            let gaps = gaps(&act, CallResult::Ok);
+            Resolved::Act { act, result: CallResult::Ok, gaps }
+        }
     }
 }
 
@@ -76,6 +88,18 @@ fn resolve_call(call: &Call, processes: &ProcessTable, sees_uring: bool) -> Reso
         // Its requests are told one by one.
         Op::IoUring if sees_uring => return Resolved::Nothing("io-uring-setup"),
         Op::IoUring => blind("io-uring", b""),
+        Op::Beyond => {
+            let (means, detail, is_done) = beyond(call);
+            let result = if is_done { CallResult::Ok } else { result_of(call.ret) };
+            let act = blind(means, detail.as_bytes());
+            let gaps = gaps(&act, result);
+            return Resolved::Act { act, result, gaps };
+        }
+        Op::Namespaces => Act::Namespaces(namespaces(call)),
+        // It can be made writable later, by a call that names no file.
+        Op::Write if is_readable_mapping(call) => {
+            blind("shared-mapping", &path_of(&call.a, call.file.as_ref()).bytes)
+        }
         Op::OtherProcess => {
             let target = call.args[usize::from(call.nr == 101 || call.nr == 26)] as u32;
             if processes.contains(target) {
@@ -96,7 +120,13 @@ fn resolve_call(call: &Call, processes: &ProcessTable, sees_uring: bool) -> Reso
         file.op = FileOp::Rmdir;
     }
     let result = result_of(call.ret);
-    let gaps = gaps(&act, result);
+    let mut gaps = gaps(&act, result);
+    if let (Act::File(file), CallResult::Ok) = (&act, result)
+        && file.access.contains(&Access::Write)
+        && let Some((means, detail)) = beyond_file(&file.path.bytes, |pid| processes.contains(pid))
+    {
+        gaps.extend(kinds_of(means).iter().map(|kind| (*kind, means, detail.clone())));
+    }
     Resolved::Act { act, result, gaps }
 }
 
@@ -109,56 +139,6 @@ fn is_at_form(call: &Call) -> bool {
 
 fn blind(means: &'static str, detail: &[u8]) -> Act {
     Act::Blind { means, detail: detail.to_vec() }
-}
-
-/// What an act leaves unseen. Acts that failed for want of their object did nothing.
-fn gaps(act: &Act, result: CallResult) -> Vec<(Kind, &'static str, String)> {
-    const EPERM: i32 = 1;
-    const EACCES: i32 = 13;
-    const EROFS: i32 = 30;
-    match result {
-        CallResult::Ok | CallResult::Errno(EPERM | EACCES | EROFS) => {}
-        CallResult::Errno(_) => return Vec::new(),
-    }
-    let mut gaps = Vec::new();
-    let mut path = |kind, path: &PathRef| {
-        let reason = match path.state {
-            PathState::Cut => "path-cut",
-            PathState::Unreadable => "path-unreadable",
-            PathState::Unverified => "path-unverified",
-            PathState::Resolved
-            | PathState::LookedUpLate
-            | PathState::Lexical
-            | PathState::Nameless
-            | PathState::Literal => return,
-        };
-        gaps.push((kind, reason, String::from_utf8_lossy(&path.bytes).into_owned()));
-    };
-    match act {
-        Act::File(file) => path(Kind::Fs, &file.path),
-        Act::Pair(pair) => {
-            path(Kind::Fs, &pair.path);
-            path(Kind::Fs, &pair.to);
-        }
-        Act::Exec(exec) => {
-            path(Kind::Exec, &exec.path);
-            if let Some(interpreter) = &exec.interpreter {
-                path(Kind::Exec, interpreter);
-            }
-        }
-        Act::Net(NetAct { endpoint: Endpoint::UnixPath(socket), .. }) => path(Kind::Net, socket),
-        Act::Net(NetAct { endpoint: Endpoint::Unreadable, proto, .. }) => {
-            gaps.push((Kind::Net, "address-unreadable", (*proto).to_owned()));
-        }
-        Act::Blind { means, detail } if result == CallResult::Ok => {
-            let detail = String::from_utf8_lossy(detail).into_owned();
-            for kind in Kind::ALL {
-                gaps.push((kind, means, detail.clone()));
-            }
-        }
-        Act::Net(_) | Act::Blind { .. } | Act::Fork { .. } | Act::Exit { .. } => {}
-    }
-    gaps
 }
 
 fn file_op(call: &Call) -> Option<FileOp> {
@@ -192,7 +172,9 @@ fn file_op(call: &Call) -> Option<FileOp> {
         | Op::Send
         | Op::Socket
         | Op::IoUring
-        | Op::OtherProcess => return None,
+        | Op::OtherProcess
+        | Op::Namespaces
+        | Op::Beyond => return None,
     })
 }
 
@@ -208,6 +190,7 @@ fn file(call: &Call, op: FileOp) -> Act {
         },
         kind: call.file.as_ref().map_or(FileKind::Unknown, kind_of),
         is_path_only: false,
+        is_private: op == FileOp::Mkdir && is_private(call),
     })
 }
 
@@ -239,6 +222,7 @@ fn kind_of(file: &FileFacts) -> FileKind {
 fn open(call: &Call) -> Act {
     const O_ACCMODE: u64 = 3;
     const O_CREAT: u64 = 0o100;
+    const O_EXCL: u64 = 0o200;
     const O_TRUNC: u64 = 0o1000;
     const O_APPEND: u64 = 0o2000;
     const O_DIRECTORY: u64 = 0o200_000;
@@ -283,7 +267,21 @@ fn open(call: &Call) -> Act {
             _ => FileKind::Unknown,
         },
         is_path_only,
+        is_private: flags & O_CREAT != 0 && flags & O_EXCL != 0 && is_private(call),
     })
+}
+
+/// Whether the mode asked for serves the owner alone. Where it is not among the arguments (openat2, a request to a ring)
+/// that is not known, and nothing is concluded.
+fn is_private(call: &Call) -> bool {
+    let name = assay_common::calls::row_of(call.nr, call.is_compat).map_or("", |row| row.name);
+    let mode = match name {
+        "creat" | "mkdir" => call.args[1],
+        "open" | "mkdirat" => call.args[2],
+        "openat" => call.args[3],
+        _ => return false,
+    };
+    matches!(mode & 0o777, 0o600 | 0o700)
 }
 
 fn pair(call: &Call) -> Act {
@@ -388,6 +386,9 @@ fn net(call: &Call) -> Result<Act, &'static str> {
     const EPERM: i64 = 1;
     const EACCES: i64 = 13;
     if call.op == Op::Socket {
+        if is_plain_socket(call) {
+            return Err("plain-socket");
+        }
         let proto = endpoint::proto(call.args[0] as u16, call.args[1] as u16, call.args[2] as u16);
         return Ok(Act::Net(NetAct {
             op: NetOp::Socket,

@@ -11,6 +11,10 @@ use assay_common::limits::RECORD_LEN;
 use super::pipeline::Subject;
 
 const MAGIC: [u8; 8] = *b"assayrec";
+/// What was seen: requests to an `io_uring`.
+const SEES_URING: u32 = 1;
+/// Hooks, by the second witness.
+const HAS_WITNESS: u32 = 2;
 
 /// A stream that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +46,9 @@ pub fn write_head(to: &mut impl Write, subject: Subject) -> io::Result<()> {
     to.write_all(&MAGIC)?;
     to.write_all(&WIRE_VERSION.to_le_bytes())?;
     to.write_all(&subject.root_pid.to_le_bytes())?;
-    to.write_all(&u32::from(subject.sees_uring).to_le_bytes())
+    let flags = [(subject.sees_uring, SEES_URING), (subject.has_witness, HAS_WITNESS)];
+    let flags: u32 = flags.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag).sum();
+    to.write_all(&flags.to_le_bytes())
 }
 
 /// Reads a stream.
@@ -69,8 +75,17 @@ impl<R: Read> RecordReader<R> {
         if word(8) != WIRE_VERSION {
             return Err(StreamError::Version { found: word(8) });
         }
-        let subject = Subject { root_pid: word(12), sees_uring: word(16) & 1 != 0 };
+        let subject = Subject {
+            root_pid: word(12),
+            sees_uring: word(16) & SEES_URING != 0,
+            has_witness: word(16) & HAS_WITNESS != 0,
+        };
         Ok(Self { from, subject, index: 0, record: Vec::new() })
+    }
+
+    /// Goes on with records that have no head of their own.
+    pub fn headless(from: R, subject: Subject) -> Self {
+        Self { from, subject, index: 0, record: Vec::new() }
     }
 
     /// What the records are about.
@@ -106,11 +121,12 @@ mod tests {
     #[test]
     fn a_stream_reads_what_was_written() {
         let mut bytes = Vec::new();
-        write_head(&mut bytes, Subject { root_pid: 7, sees_uring: true }).unwrap();
+        let subject = Subject { root_pid: 7, sees_uring: true, has_witness: true };
+        write_head(&mut bytes, subject).unwrap();
         bytes.extend(12u32.to_le_bytes());
         bytes.extend([1; 8]);
         let mut reader = RecordReader::new(&bytes[..]).unwrap();
-        assert_eq!(reader.subject(), Subject { root_pid: 7, sees_uring: true });
+        assert_eq!(reader.subject(), subject);
         assert_eq!(reader.next_record().unwrap().unwrap().len(), 12);
         assert!(reader.next_record().unwrap().is_none());
         bytes.pop();
@@ -126,7 +142,7 @@ mod tests {
             Err(StreamError::Version { found: 255 })
         ));
         let mut bytes = Vec::new();
-        write_head(&mut bytes, Subject { root_pid: 1, sees_uring: false }).unwrap();
+        write_head(&mut bytes, Subject { root_pid: 1, sees_uring: false, has_witness: false }).unwrap();
         bytes.extend(u32::MAX.to_le_bytes());
         let mut reader = RecordReader::new(&bytes[..]).unwrap();
         assert!(matches!(reader.next_record(), Err(StreamError::Size { index: 0, .. })));

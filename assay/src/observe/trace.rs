@@ -5,20 +5,27 @@
 
 use std::fmt::Write as _;
 
+use assay_common::calls::NAMESPACES;
+
 use crate::profile::name::Name;
-use crate::profile::redact::{Secret, find_in_argv, find_key_shapes};
+use crate::profile::redact::{Secret, begins_like_a_key, find_in_argv, find_key_shapes};
 use crate::profile::secrets::Secrets;
 
 use super::errno::errno_name;
+use super::names::Given;
 use super::observation::{
-    Access, Act, CallResult, Endpoint, ExecAct, FileAct, FileOp, NetAct, NetOp, Observation, PairAct, PairOp,
-    PathRef, PathState,
+    Access, Act, CallResult, Endpoint, ExecAct, FileAct, FileOp, NamespaceOp, NetAct, NetOp, Observation,
+    PairAct, PairOp, PathRef, PathState,
 };
+
+/// The length of a `comm` that was cut, or may have been.
+const CUT_COMM: usize = 15;
 
 /// Writes the lines of one trace.
 #[derive(Debug, Default)]
 pub struct TraceWriter {
     secrets: Secrets,
+    names: Given,
     events: u64,
 }
 
@@ -30,7 +37,7 @@ impl TraceWriter {
         for (text, found) in command.iter().zip(&found) {
             secrets.learn(text, found);
         }
-        Self { secrets, events: 0 }
+        Self { secrets, names: Given::default(), events: 0 }
     }
 
     /// Appends the line of `observation` to `out`. Process births and ends, and notes of the observer about itself,
@@ -39,22 +46,31 @@ impl TraceWriter {
         let op = match &observation.act {
             Act::File(act) => file_op(act.op),
             Act::Pair(act) => pair_op(act.op),
-            Act::Exec(_) => "exec",
+            Act::Exec(_) => EXEC,
             Act::Net(act) => net_op(act.op),
+            Act::Namespaces(act) => namespace_op(act.op),
+            Act::Named(named) => {
+                self.names.learn(named);
+                return;
+            }
             Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } => return,
         };
         self.events += 1;
         let Observation { seq, t_ns, pid, tid, ppid, .. } = observation;
         // Writing to a String cannot fail.
         let _ = write!(out, r#"{{"seq":{seq},"t_ns":{t_ns},"pid":{pid},"tid":{tid},"ppid":{ppid}"#);
-        self.text("comm", &observation.comm, out);
+        self.comm(&observation.comm, out);
         let _ = write!(out, r#","op":"{op}""#);
         match &observation.act {
             Act::File(act) => self.file(act, out),
             Act::Pair(act) => self.pair(act, out),
             Act::Exec(act) => self.exec(act, out),
             Act::Net(act) => self.net(act, out),
-            Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } => {}
+            Act::Namespaces(act) => {
+                let kinds: Vec<String> = act.kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
+                let _ = write!(out, r#","namespaces":[{}]"#, kinds.join(","));
+            }
+            Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } | Act::Named(_) => {}
         }
         match observation.result {
             CallResult::Ok => out.push_str(",\"result\":\"ok\"}\n"),
@@ -128,6 +144,10 @@ impl TraceWriter {
             Endpoint::Inet(address) => {
                 let _ =
                     write!(out, r#","address":"{}","port":{}"#, address.ip().to_canonical(), address.port());
+                if let (NetOp::Connect | NetOp::Send, Some(host)) = (act.op, self.names.of(address.ip())) {
+                    out.push_str(",\"host\":");
+                    push_json(&host, out);
+                }
             }
             Endpoint::UnixPath(path) => self.path("address", path, out),
             Endpoint::UnixAbstract(name) => {
@@ -173,6 +193,17 @@ impl TraceWriter {
         self.quoted(text, &found, out);
     }
 
+    /// The kernel keeps fifteen bytes of a program's name: enough of a key to be a part of one, and too few to show it.
+    fn comm(&mut self, comm: &[u8], out: &mut String) {
+        if comm.len() >= CUT_COMM && (begins_like_a_key(comm) || self.secrets.has_beginning(comm)) {
+            out.push_str(",\"comm\":");
+            let whole = [Secret { range: 0..comm.len(), rule: "key-shape" }];
+            self.quoted(comm, &whole, out);
+        } else {
+            self.text("comm", comm, out);
+        }
+    }
+
     fn quoted(&mut self, text: &[u8], found: &[Secret], out: &mut String) {
         if found.is_empty() {
             push_json(Name::from_bytes(text).as_str(), out);
@@ -198,6 +229,18 @@ fn push_json(text: &str, out: &mut String) {
         }
     }
     out.push('"');
+}
+
+/// The word of a program start.
+const EXEC: &str = "exec";
+
+/// Every word that `op` can be.
+pub fn words() -> Vec<&'static str> {
+    let files = FileOp::ALL.into_iter().map(file_op);
+    let pairs = PairOp::ALL.into_iter().map(pair_op);
+    let nets = NetOp::ALL.into_iter().map(net_op);
+    let namespaces = NamespaceOp::ALL.into_iter().map(namespace_op);
+    files.chain(pairs).chain([EXEC]).chain(nets).chain(namespaces).collect()
 }
 
 /// The word of an open's access.
@@ -245,6 +288,20 @@ pub fn pair_op(op: PairOp) -> &'static str {
     }
 }
 
+/// The kinds of namespaces.
+pub fn namespace_words() -> Vec<&'static str> {
+    NAMESPACES.map(|(_, name)| name).into()
+}
+
+/// The word of a call that makes or enters namespaces.
+fn namespace_op(op: NamespaceOp) -> &'static str {
+    match op {
+        NamespaceOp::Unshare => "unshare",
+        NamespaceOp::Setns => "setns",
+        NamespaceOp::Clone => "clone",
+    }
+}
+
 /// The word of a call on a socket.
 pub fn net_op(op: NetOp) -> &'static str {
     match op {
@@ -259,7 +316,7 @@ pub fn net_op(op: NetOp) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::observation::FileKind;
+    use crate::observe::observation::{FileKind, NamespaceAct};
 
     fn observation(act: Act, result: CallResult) -> Observation {
         Observation { seq: 3, t_ns: 5, pid: 7, tid: 8, ppid: 1, comm: b"a\"b\n".to_vec(), act, result }
@@ -282,6 +339,7 @@ mod tests {
             access: [Access::Write, Access::Read].into(),
             kind: FileKind::Regular,
             is_path_only: false,
+            is_private: false,
         };
         check(
             Act::File(act.clone()),
@@ -313,6 +371,18 @@ mod tests {
         };
         let want = r#""op":"exec","path":"/w/s.sh","requested":"./s.sh","interpreter":"/usr/bin/bash","argv":["/bin/sh","./s.sh","--password=${REDACTED:1}"],"result":"ok"}"#;
         check(Act::Exec(act), CallResult::Ok, want);
+    }
+
+    #[test]
+    fn namespaces_are_told_by_their_kinds() {
+        let act = NamespaceAct { op: NamespaceOp::Unshare, kinds: vec!["mnt", "user"] };
+        check(
+            Act::Namespaces(act),
+            CallResult::Errno(1),
+            r#""op":"unshare","namespaces":["mnt","user"],"result":"EPERM"}"#,
+        );
+        let act = NamespaceAct { op: NamespaceOp::Setns, kinds: Vec::new() };
+        check(Act::Namespaces(act), CallResult::Ok, r#""op":"setns","namespaces":[],"result":"ok"}"#);
     }
 
     #[test]

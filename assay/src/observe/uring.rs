@@ -43,7 +43,10 @@ impl UringTable {
             | EventKind::Exec(_)
             | EventKind::Fork { .. }
             | EventKind::Exit { .. }
-            | EventKind::Leave { .. } => Joined::Event(Box::new(event)),
+            | EventKind::Leave { .. }
+            | EventKind::Witness(_)
+            | EventKind::Packet(_)
+            | EventKind::Sources { .. } => Joined::Event(Box::new(event)),
         }
     }
 

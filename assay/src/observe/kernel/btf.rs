@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use assay_common::offsets::{FIELDS, Field, MISSING, Offsets};
+use assay_common::offsets::{BITS, FIELDS, Field, MISSING, Offsets};
 
 /// `dentry.d_flags` bit of a mount point on kernels whose BTF does not name it.
 const DCACHE_MOUNTED: u32 = 1 << 16;
@@ -22,6 +22,7 @@ mod kind {
     pub(super) const ENUM: u32 = 6;
     pub(super) const TYPEDEF: u32 = 8;
     pub(super) const RESTRICT: u32 = 11;
+    pub(super) const FUNC: u32 = 12;
     pub(super) const FUNC_PROTO: u32 = 13;
     pub(super) const VAR: u32 = 14;
     pub(super) const DATASEC: u32 = 15;
@@ -87,7 +88,9 @@ impl<'a> Btf<'a> {
     }
 
     fn index(&mut self) -> Result<(), BtfError> {
-        let wanted: HashSet<&[u8]> = FIELDS.iter().map(|field| field.of.as_bytes()).collect();
+        let of_bits = BITS.iter().map(|(of, _)| *of);
+        let wanted: HashSet<&[u8]> =
+            FIELDS.iter().map(|field| field.of).chain(of_bits).map(str::as_bytes).collect();
         let mut at = 0;
         while at < self.types.len() {
             let start = u32::try_from(at).map_err(|_| BtfError("it is longer than 4 GiB"))?;
@@ -122,8 +125,23 @@ impl<'a> Btf<'a> {
         Offsets::from_answers(
             |field| self.offset(field).unwrap_or(MISSING),
             self.mounted_flag.unwrap_or(DCACHE_MOUNTED),
-            self.bit_offset("sock", "sk_userlocks").unwrap_or(MISSING),
+            BITS.map(|(of, field)| self.bit_offset(of, field).unwrap_or(MISSING)),
         )
+    }
+
+    /// The ids of those of these functions that this kernel has. Goes through all types once more, as most runs ask for none.
+    pub fn functions(&self, wanted: &[&'static str]) -> HashMap<&'static str, u32> {
+        let mut found = HashMap::new();
+        for (id, start) in self.starts.iter().enumerate().skip(1) {
+            let at = *start as usize;
+            if self.type_at(at).is_some_and(|one| one.kind() == kind::FUNC)
+                && let Some(name) = read_u32(self.types, at).and_then(|name| self.string(name))
+                && let Some(known) = wanted.iter().find(|known| known.as_bytes() == name)
+            {
+                found.insert(*known, id as u32);
+            }
+        }
+        found
     }
 
     /// Where a bit field begins, in bits.
@@ -215,7 +233,7 @@ mod tests {
 
     /// BTF with `struct dentry { int; union { struct { qstr d_name; }; }; }` and `struct qstr { int; name; }`.
     fn sample() -> Vec<u8> {
-        let strings = b"\0dentry\0d_name\0qstr\0name\0int\0";
+        let strings = b"\0dentry\0d_name\0qstr\0name\0int\0bpf_lsm_file_open\0";
         let name = |text: &str| {
             let wanted = format!("\0{text}\0");
             strings.windows(wanted.len()).position(|window| window == wanted.as_bytes()).unwrap() as u32 + 1
@@ -226,6 +244,8 @@ mod tests {
         types.extend([0, kind::STRUCT << 24 | 1, 16, name("d_name"), 2, 0]); // 3
         types.extend([0, kind::UNION << 24 | 1, 16, 0, 3, 0]); // 4
         types.extend([name("dentry"), kind::STRUCT << 24 | 2, 20, 0, 1, 0, 0, 4, 32]); // 5
+        types.extend([0, kind::FUNC_PROTO << 24, 1]); // 6
+        types.extend([name("bpf_lsm_file_open"), kind::FUNC << 24, 6]); // 7
         let mut bytes = Vec::new();
         bytes.extend(0xeb9f_u16.to_ne_bytes());
         bytes.extend([1, 0]);
@@ -245,6 +265,13 @@ mod tests {
         assert_eq!(offsets.qstr_name, 8);
         assert_eq!(offsets.dentry_parent, MISSING);
         assert_eq!(offsets.mounted_flag, DCACHE_MOUNTED);
+    }
+
+    #[test]
+    fn functions_are_found_by_name_and_only_those_that_are_there() {
+        let bytes = sample();
+        let found = Btf::parse(&bytes).unwrap().functions(&["bpf_lsm_file_open", "bpf_lsm_file", "qstr"]);
+        assert_eq!(found, HashMap::from([("bpf_lsm_file_open", 7)]));
     }
 
     #[test]

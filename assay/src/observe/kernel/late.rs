@@ -12,7 +12,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use assay_common::calls::{COMPAT, Follow, NATIVE, Op};
 use assay_common::kind::{RecordKind, SectionTag, chain_state, walk_state};
 use assay_common::record::{Header, Section, flags};
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 /// Looks up in the mount namespace of one run.
@@ -81,12 +82,49 @@ impl LateLook {
         // The name itself, or one that is gone again, or not made yet: the directory is what can be looked up.
         let trimmed = whole.iter().rposition(|&byte| byte != b'/').map_or(&whole[..0], |end| &whole[..=end]);
         let slash = trimmed.iter().rposition(|&byte| byte == b'/')?;
-        let mut found = self.resolve(&trimmed[..=slash])?;
+        let Some(mut found) = self.resolve(&trimmed[..=slash]) else {
+            let is_refused = header.ret == -i64::from(libc::EACCES);
+            return is_refused.then(|| self.beyond_what_is_there(trimmed)).flatten();
+        };
         if found != b"/" {
             found.push(b'/');
         }
         found.extend_from_slice(&trimmed[slash + 1..]);
         Some(found)
+    }
+
+    /// For a call that was refused on its way: what lies there as far as something does, and beyond it the names that
+    /// were asked for. Where nothing lies there is no link that could lead elsewhere.
+    fn beyond_what_is_there(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let names: Vec<&[u8]> = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).collect();
+        let prefix = |count: usize| [b"/".as_slice(), &names[..count].join(&b'/')].concat();
+        let mut count = names.len();
+        let mut found = loop {
+            if let Some(found) = self.resolve(&prefix(count)) {
+                break found;
+            }
+            count = count.checked_sub(1)?;
+        };
+        for (index, name) in names[count..].iter().enumerate() {
+            if matches!(*name, b"." | b"..") {
+                return None;
+            }
+            if !found.ends_with(b"/") {
+                found.push(b'/');
+            }
+            found.extend_from_slice(name);
+            // A link that leads nowhere is there all the same, and nobody followed it.
+            if index == 0 && !self.is_absent(&found) {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    /// Whether nothing has this name, which is that of a directory's entry without a link on the way.
+    fn is_absent(&self, path: &[u8]) -> bool {
+        let stat = rustix::fs::statat(&self.root, OsStr::from_bytes(&path[1..]), AtFlags::SYMLINK_NOFOLLOW);
+        matches!(stat, Err(Errno::NOENT | Errno::NOTDIR))
     }
 
     /// Replaces `/proc/self/…`, and a task's own `cwd`, `root` and `fd/N` links, which lead elsewhere for us.

@@ -1,10 +1,18 @@
 //! Loads the kernel half, attaches it, and reads its ring: the only user of aya.
 
+pub mod answers;
 pub mod btf;
+pub mod btf_file;
+pub mod counted;
 pub mod late;
+pub mod object;
 pub mod observer;
 pub mod plan;
 pub mod programs;
 pub mod ring;
+#[cfg(test)]
+mod stack;
+mod witness;
 
 pub use observer::{Observer, ObserverConfig};
+pub use programs::{Counting, Failures};

@@ -1,10 +1,17 @@
 //! The observer of one run: the kernel half in place and armed, its ring read, its losses told.
 
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
+use assay_common::offsets::ONLY_RUN;
+
+use super::answers::NamesWanted;
+use super::counted::Counted;
 use super::late::LateLook;
-use super::programs::{Counters, InheritedFile, Programs, ProgramsError};
+use super::programs::{Counters, Counting, InheritedFile, Programs, ProgramsError};
 use super::ring::Ring;
+use crate::observe::witness::WitnessCounts;
 
 /// Records handed out before others get their turn.
 const BATCH: usize = 4096;
@@ -12,12 +19,22 @@ const BATCH: usize = 4096;
 /// What an observer is started for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObserverConfig {
-    /// The run's group: its id, which is the inode number of its directory.
+    /// The run's group: its id, which is the inode number of its directory. 0 for none.
     pub group_id: u64,
     /// Its depth below the root of the hierarchy, 1 for a child of the root.
     pub level: u32,
+    /// Its directory.
+    pub group: PathBuf,
+    /// Names whose addresses are to be noted as answers come.
+    pub names: Option<NamesWanted>,
     /// Files the command inherits that it could write to.
     pub inherited: Vec<InheritedFile>,
+    /// Sockets the command inherits.
+    pub sockets: Vec<InheritedFile>,
+    /// What need not be sent each time.
+    pub counting: Counting,
+    /// Whether a second witness is wanted, where the kernel has one.
+    pub second_witness: bool,
 }
 
 /// The kernel half in place for one run. Dropping it detaches everything.
@@ -25,6 +42,8 @@ pub struct ObserverConfig {
 pub struct Observer {
     programs: Programs,
     ring: Ring,
+    /// The second witness's, where there is one.
+    witness_ring: Option<Ring>,
     late: Option<LateLook>,
     record: Vec<u8>,
 }
@@ -32,16 +51,26 @@ pub struct Observer {
 impl Observer {
     /// Loads, attaches and arms. From here on what the group does is recorded.
     pub fn start(config: &ObserverConfig) -> Result<Self, ProgramsError> {
-        let mut programs = Programs::load(config.level, &config.inherited)?;
+        let mut programs = Programs::load(config)?;
         let ring = Ring::new(programs.take_ring()?);
-        programs.arm(config.group_id, 1)?;
-        Ok(Self { programs, ring, late: None, record: Vec::new() })
+        let witness_ring = match programs.no_witness() {
+            None => Some(Ring::new(programs.take_witness_ring()?)),
+            Some(_) => None,
+        };
+        programs.arm(config.group_id, ONLY_RUN)?;
+        Ok(Self { programs, ring, witness_ring, late: None, record: Vec::new() })
     }
 
     /// Names the process whose mount namespace late looks are made in. It must be alive.
     pub fn follow(&mut self, pid: u32) -> io::Result<()> {
         self.late = Some(LateLook::of_process(pid)?);
         Ok(())
+    }
+
+    /// Goes on in the place of the process that this one is a copy of, and that is dead.
+    pub fn take_over(&mut self) -> io::Result<()> {
+        self.ring.reopen()?;
+        self.witness_ring.as_mut().map_or(Ok(()), Ring::reopen)
     }
 
     /// Sleeps until it is worth looking for records.
@@ -52,7 +81,7 @@ impl Observer {
     /// Hands out records that wait, some thousands at most. How many there were; 0 means that none waits.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> usize {
         let (late, buffer) = (self.late.as_ref(), &mut self.record);
-        self.ring.drain(BATCH, |record| match late {
+        let of_first = self.ring.drain(BATCH, |record| match late {
             Some(late) if late.is_wanted(record) => {
                 buffer.clear();
                 buffer.extend_from_slice(record);
@@ -60,7 +89,9 @@ impl Observer {
                 each(buffer);
             }
             Some(_) | None => each(record),
-        })
+        });
+        // What it tells needs no looking up.
+        of_first + self.witness_ring.as_mut().map_or(0, |ring| ring.drain(BATCH, &mut each))
     }
 
     /// Whether requests to an `io_uring` are seen.
@@ -68,9 +99,39 @@ impl Observer {
         self.programs.sees_uring()
     }
 
+    /// The map of addresses by classes of names, where those are noted.
+    pub fn addresses(&self) -> Option<BorrowedFd<'_>> {
+        self.programs.addresses()
+    }
+
+    /// Why no names for addresses are seen; `None` when they are.
+    pub fn unseen_packets(&self) -> Option<&str> {
+        self.programs.unseen_packets()
+    }
+
+    /// Why there is no second witness; `None` when there is one.
+    pub fn no_witness(&self) -> Option<&str> {
+        self.programs.no_witness()
+    }
+
+    /// What the second witness sent and lost.
+    pub fn witness_counts(&self) -> Result<WitnessCounts, ProgramsError> {
+        self.programs.witness_counts()
+    }
+
     /// Records delivered and lost, by hook.
     pub fn counters(&self) -> Result<Counters, ProgramsError> {
         self.programs.counters()
+    }
+
+    /// What was counted and not sent.
+    pub fn counted(&self) -> Result<Counted, ProgramsError> {
+        self.programs.counted()
+    }
+
+    /// How often the kernel passed over a program.
+    pub fn skipped(&self) -> Result<u64, ProgramsError> {
+        self.programs.skipped()
     }
 
     /// Fields this kernel does not have, and some records need.

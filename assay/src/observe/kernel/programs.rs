@@ -1,24 +1,31 @@
 //! The object in the kernel: loaded with this kernel's offsets, attached, its counters read, detached when dropped.
 
+use std::collections::HashMap as StdHashMap;
+use std::collections::hash_map::RandomState;
+use std::ffi::CString;
 use std::fs;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use assay_common::calls::Op;
-use assay_common::loss::{COUNTERS, EXEC, EXIT, FORK, LEAVE, URING};
+use assay_common::limits::{REPEAT_PLACES, REPEAT_PLACES_LEAST, REPEAT_PROCESSORS};
+use assay_common::loss::{COUNTERS, EXEC, EXIT, FORK, LEAVE, PACKET_IN, PACKET_OUT, URING, failed};
 use assay_common::names::{self, PROGRAMS, Place};
 use assay_common::offsets::Settings;
-use aya::maps::{HashMap, MapData, PerCpuArray, ProgramArray, RingBuf};
-use aya::programs::RawTracePoint;
-use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
 use zerocopy::IntoBytes as _;
 
+use super::answers::{self, NamesWanted};
 use super::btf::{Btf, BtfError};
+use super::btf_file::{BTF_PATH, BtfFile};
+use super::counted::Counted;
+use super::object::{Loaded, Made, ObjectError, Wanted};
+use super::observer::ObserverConfig;
 use super::plan::{Plan, PlanError, plan};
-
-/// Threads that load programs.
-const LOADERS: usize = 4;
-
-/// Where a kernel shows its own BTF.
-pub const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
+use super::witness;
+use crate::host::{bpf_syscall, hook_programs, netns};
+use crate::observe::witness::WitnessCounts;
 
 /// The object, checked in; its digest is in the evidence.
 #[repr(C, align(8))]
@@ -42,24 +49,16 @@ pub enum ProgramsError {
     /// A kernel that lacks a field.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The kernel refused the object's maps.
-    #[error("load the observer: {0}")]
-    Load(#[source] Box<aya::EbpfError>),
-    /// The kernel refused a program.
-    #[error("load the observer's program `{name}`: {source}")]
-    Program {
-        /// Which.
-        name: &'static str,
-        /// Its words, the verifier's included.
-        source: Box<aya::programs::ProgramError>,
-    },
+    /// The kernel refused the object.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
     /// A tracepoint is not there.
     #[error("attach the observer to tracepoint `{tracepoint}`: {source}")]
     Attach {
         /// Which.
         tracepoint: &'static str,
         /// Its words.
-        source: Box<aya::programs::ProgramError>,
+        source: std::io::Error,
     },
     /// A map could not be written or read.
     #[error("use the observer's map `{map}`: {reason}")]
@@ -71,7 +70,28 @@ pub enum ProgramsError {
     },
 }
 
-/// A file that was open for writing before the run.
+/// What the kernel half counts instead of sending it each time. Both leave it out of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counting {
+    /// Acts like one that was sent.
+    pub repeats: bool,
+    /// Calls that failed without being refused.
+    pub failures: Failures,
+}
+
+/// What becomes of calls that failed without being refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Failures {
+    /// They are sent, and their paths are text: they went nowhere.
+    #[default]
+    AsText,
+    /// Those that failed for want of their object are counted.
+    Counted,
+    /// They are sent with where their paths led: what is hidden from a run fails as if it were not there.
+    Resolved,
+}
+
+/// A file that was open for writing before the run, or a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InheritedFile {
     /// Device, as `stat` has it.
@@ -82,49 +102,91 @@ pub struct InheritedFile {
 
 /// The kernel half in place.
 pub struct Programs {
-    ebpf: Ebpf,
+    /// Closing them detaches the programs; first of all.
+    links: Vec<OwnedFd>,
+    loaded: Loaded,
     plan: Plan,
     sees_uring: bool,
+    unseen_packets: Option<String>,
+    /// Why there is no second witness; `None` when there is one.
+    no_witness: Option<String>,
+    /// Whether addresses of names are noted, where that was asked for.
+    noted: Option<Result<(), String>>,
 }
 
 impl std::fmt::Debug for Programs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Programs").field("missing", &self.plan.missing).finish_non_exhaustive()
+        f.debug_struct("Programs")
+            .field("missing", &self.plan.missing)
+            .field("noted", &self.noted)
+            .field("no_witness", &self.no_witness)
+            .finish_non_exhaustive()
     }
 }
 
 impl Programs {
-    /// Loads and attaches every program, for groups at `level` below the root of the hierarchy.
-    pub fn load(level: u32, inherited: &[InheritedFile]) -> Result<Self, ProgramsError> {
-        // A new loader reads and parses all of the kernel's BTF, whether or not it is to be used; ours meanwhile looks
-        // up what it needs.
-        let (mut loader, plan) = std::thread::scope(|scope| {
-            let planned = scope.spawn(read_plan);
-            let loader = EbpfLoader::new();
+    /// Loads and attaches every program; those that see packets to the group's directory.
+    pub fn load(config: &ObserverConfig) -> Result<Self, ProgramsError> {
+        let ObserverConfig { group_id, level, group, names, inherited, sockets, counting, second_witness } =
+            config;
+        let names = names.as_ref();
+        // The maps are made while the kernel's BTF is read.
+        let processors = possible_cpus();
+        let obstacle =
+            if *second_witness { hook_programs::obstacle() } else { Some("not asked for".to_owned()) };
+        let mut sizes =
+            vec![(names::SCRATCH, processors), (names::REPEATS, processors * repeat_places(processors))];
+        sizes.extend(witness::sizes(obstacle.is_none(), processors));
+        let functions = if obstacle.is_none() { witness::functions() } else { Vec::new() };
+        let (made, planned) = std::thread::scope(|scope| {
+            let planned = scope.spawn(|| read_plan(&functions));
+            let made = Made::make(object(), &sizes);
             let plan = planned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (loader, plan)
+            (made, plan)
         });
-        let plan = plan?;
+        let (plan, hooks) = planned?;
+        let obstacle = obstacle.or_else(|| witness::missing(&hooks));
+        let netns = netns::is_told_to_packets().then(netns::own_cookie).and_then(Result::ok);
         let settings = Settings {
-            level,
+            level: *level,
             watch_writes: u32::from(!inherited.is_empty()),
             observer: std::process::id(),
-            padding: 0,
+            can_ask_netns: u32::from(netns.is_some()),
+            netns: netns.unwrap_or(0),
+            repeat_places: repeat_places(processors),
+            witness_slots: witness::slots(processors),
+            counts_repeats: u32::from(counting.repeats),
+            failures: match counting.failures {
+                Failures::AsText => failed::AS_TEXT,
+                Failures::Counted => failed::COUNTED,
+                Failures::Resolved => failed::RESOLVED,
+            },
+            // Keyed afresh for each, and known to nobody.
+            seed: RandomState::new().build_hasher().finish(),
+            group: *group_id,
         };
-        let mut ebpf = loader
-            .btf(None)
-            // The verifier writes its log even where nobody takes it, and that is half of its time. Without it a refusal
-            // has only its errno.
-            .verifier_log_level(VerifierLogLevel::DISABLE)
-            .override_global(names::OFFSETS, plan.offsets.as_bytes(), true)
-            .override_global(names::SETTINGS, settings.as_bytes(), true)
-            .map_max_entries(names::SCRATCH, possible_cpus())
-            .load(object())
-            .map_err(|error| ProgramsError::Load(Box::new(error)))?;
-        attach(&mut ebpf)?;
-        let sees_uring = plan.can_read_uring() && attach_uring(&mut ebpf)?;
-        let mut programs = Self { ebpf, plan, sees_uring };
-        programs.watch_inherited(inherited)?;
+        let globals = [(names::OFFSETS, plan.offsets.as_bytes()), (names::SETTINGS, settings.as_bytes())];
+        let hooks = if obstacle.is_none() { hooks } else { StdHashMap::new() };
+        let wanted = Wanted { answers: names.is_some(), hooks };
+        let loaded = made?.load(&globals, &wanted)?;
+        let mut programs = Self {
+            links: Vec::new(),
+            loaded,
+            plan,
+            sees_uring: false,
+            unseen_packets: None,
+            no_witness: obstacle,
+            noted: None,
+        };
+        programs.join_tails()?;
+        programs.note_inherited(inherited, sockets)?;
+        programs.attach()?;
+        programs.sees_uring = programs.plan.can_read_uring() && programs.attach_uring();
+        // A reason is a line; the verifier's words follow it.
+        let first = |why: String| why.lines().next().unwrap_or_default().to_owned();
+        programs.unseen_packets = programs.attach_packets(group).err().map(first);
+        programs.noted = names.map(|wanted| programs.note_names(group, wanted));
+        programs.attach_witness(&wanted.hooks);
         Ok(programs)
     }
 
@@ -138,17 +200,64 @@ impl Programs {
         self.sees_uring
     }
 
+    /// Why there is no second witness; `None` when there is one.
+    pub fn no_witness(&self) -> Option<&str> {
+        self.no_witness.as_deref()
+    }
+
+    fn attach_witness(&mut self, hooks: &StdHashMap<&'static str, u32>) {
+        if self.no_witness.is_some() {
+            return;
+        }
+        match witness::attach(&self.loaded, hooks) {
+            Ok(links) => self.links.extend(links),
+            Err(why) => self.no_witness = Some(why.lines().next().unwrap_or_default().to_owned()),
+        }
+    }
+
+    /// What the second witness sent and lost.
+    pub fn witness_counts(&self) -> Result<WitnessCounts, ProgramsError> {
+        let skipped = self.told_of_each("recursion_misses:", witness::is_hook)?;
+        witness::counts(&self.loaded, skipped.into_iter().map(|(_, times)| times).sum())
+            .map_err(|error| bad_map(names::WITNESS_TALLY, error))
+    }
+
+    fn note_names(&mut self, group: &Path, wanted: &NamesWanted) -> Result<(), String> {
+        let directory = fs::File::open(group).map_err(|error| error.to_string())?;
+        self.links.push(answers::note(&mut self.loaded, &directory, wanted)?);
+        Ok(())
+    }
+
+    /// The map of addresses by classes of names, where those are noted.
+    pub fn addresses(&self) -> Option<BorrowedFd<'_>> {
+        self.noted.as_ref()?.as_ref().ok().and_then(|()| answers::addresses(&self.loaded))
+    }
+
+    /// Why packets are not seen, and with them no names for addresses; `None` when they are.
+    pub fn unseen_packets(&self) -> Option<&str> {
+        self.unseen_packets.as_deref()
+    }
+
     /// Begins to record what happens in this group and below it.
     pub fn arm(&mut self, group_id: u64, run: u32) -> Result<(), ProgramsError> {
-        let map = self.ebpf.map_mut(names::RUNS).ok_or_else(|| no_map(names::RUNS))?;
+        let map = self.loaded.maps.get_mut(names::RUNS).ok_or_else(|| no_map(names::RUNS))?;
         let mut runs: HashMap<_, u64, u32> = HashMap::try_from(map).map_err(|e| bad_map(names::RUNS, e))?;
         runs.insert(group_id, run, 0).map_err(|e| bad_map(names::RUNS, e))
     }
 
     /// Takes the ring. Once only.
     pub fn take_ring(&mut self) -> Result<RingBuf<MapData>, ProgramsError> {
-        let map = self.ebpf.take_map(names::RING).ok_or_else(|| no_map(names::RING))?;
-        RingBuf::try_from(map).map_err(|e| bad_map(names::RING, e))
+        self.take_ring_named(names::RING)
+    }
+
+    /// Takes the second witness's ring. Once only.
+    pub fn take_witness_ring(&mut self) -> Result<RingBuf<MapData>, ProgramsError> {
+        self.take_ring_named(names::WITNESS_RING)
+    }
+
+    fn take_ring_named(&mut self, name: &'static str) -> Result<RingBuf<MapData>, ProgramsError> {
+        let map = self.loaded.maps.remove(name).ok_or_else(|| no_map(name))?;
+        RingBuf::try_from(map).map_err(|e| bad_map(name, e))
     }
 
     /// Records delivered and lost so far, by hook name.
@@ -156,8 +265,50 @@ impl Programs {
         Ok(Counters { seen: self.counter_map(names::SEEN)?, lost: self.counter_map(names::LOST)? })
     }
 
+    /// What was counted and not sent.
+    pub fn counted(&self) -> Result<Counted, ProgramsError> {
+        let map = |name: &'static str| self.loaded.maps.get(name).ok_or_else(|| no_map(name));
+        Counted::read(map(names::REPEATS)?, map(names::REPEATED)?, map(names::FAILED)?)
+            .map_err(|error| bad_map(names::REPEATS, error))
+    }
+
+    /// How often the kernel passed over a program because it was running already on that processor, for whichever task of
+    /// the host.
+    pub fn skipped(&self) -> Result<u64, ProgramsError> {
+        let of_first = self.told_of_each("recursion_misses:", |place| !witness::is_hook(place))?;
+        Ok(of_first.into_iter().map(|(_, times)| times).sum())
+    }
+
+    /// How many instructions the verifier went through for each program. 0 on kernels that do not tell (before 5.16).
+    pub fn verified(&self) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
+        self.told_of_each("verified_insns:", |place| !witness::is_hook(place))
+    }
+
+    /// The same, for the programs of the second witness.
+    pub fn verified_hooks(&self) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
+        self.told_of_each("verified_insns:", witness::is_hook)
+    }
+
+    /// A number that the kernel keeps of each program, for those with such a place.
+    fn told_of_each(
+        &self,
+        what: &str,
+        is_asked: impl Fn(Place) -> bool,
+    ) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
+        let mut all = Vec::new();
+        for program in PROGRAMS.into_iter().filter(|program| is_asked(program.place)) {
+            let Some(fd) = self.loaded.programs.get(program.name) else { continue };
+            // The kernel tells it nowhere else that needs no newer library.
+            let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
+            let info = fs::read_to_string(&path).map_err(|error| bad_map(names::TAILS, error))?;
+            let told = info.lines().find_map(|line| line.strip_prefix(what));
+            all.push((program.name, told.and_then(|number| number.trim().parse().ok()).unwrap_or(0)));
+        }
+        Ok(all)
+    }
+
     fn counter_map(&self, name: &'static str) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
-        let map = self.ebpf.map(name).ok_or_else(|| no_map(name))?;
+        let map = self.loaded.maps.get(name).ok_or_else(|| no_map(name))?;
         let counters: PerCpuArray<_, u64> = PerCpuArray::try_from(map).map_err(|e| bad_map(name, e))?;
         let mut all = Vec::new();
         for index in 0..COUNTERS {
@@ -168,27 +319,97 @@ impl Programs {
         Ok(all)
     }
 
-    fn watch_inherited(&mut self, files: &[InheritedFile]) -> Result<(), ProgramsError> {
-        if files.is_empty() {
-            return Ok(());
+    /// Fills the table of programs that others go on with. The map stays with us: a table without an owner in userspace is
+    /// emptied by the kernel.
+    fn join_tails(&self) -> Result<(), ProgramsError> {
+        let table = self.loaded.maps.get(names::TAILS).ok_or_else(|| no_map(names::TAILS))?;
+        let Map::ProgramArray(table) = table else { return Err(no_map(names::TAILS)) };
+        for program in PROGRAMS {
+            if let Place::Tail(slot) = program.place {
+                let fd = self.program(program.name)?.as_raw_fd();
+                bpf_syscall::map_update(table.fd().as_fd(), &slot.to_ne_bytes(), &fd.to_ne_bytes())
+                    .map_err(|error| bad_map(names::TAILS, error))?;
+            }
         }
-        let map = self.ebpf.map_mut(names::INHERITED).ok_or_else(|| no_map(names::INHERITED))?;
-        let mut watched: HashMap<_, [u64; 2], u32> =
+        Ok(())
+    }
+
+    fn program(&self, name: &'static str) -> Result<&OwnedFd, ProgramsError> {
+        self.loaded.programs.get(name).ok_or_else(|| {
+            let reason = self.loaded.refused.get(name).map(ToString::to_string);
+            ObjectError::Object(reason.unwrap_or_else(|| format!("it has no program `{name}`"))).into()
+        })
+    }
+
+    fn attach(&mut self) -> Result<(), ProgramsError> {
+        for program in PROGRAMS {
+            if let Place::Tracepoint(tracepoint) = program.place {
+                let link = self
+                    .attach_to(program.name, tracepoint)
+                    .map_err(|source| ProgramsError::Attach { tracepoint, source })?;
+                self.links.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches the programs for `io_uring` where this kernel has its tracepoints.
+    fn attach_uring(&mut self) -> bool {
+        for program in PROGRAMS {
+            let Place::Uring(newer, older) = program.place else { continue };
+            let link = self.attach_to(program.name, newer).or_else(|_| self.attach_to(program.name, older));
+            let Ok(link) = link else { return false };
+            self.links.push(link);
+        }
+        true
+    }
+
+    /// Attaches what sees the packets of the group; why not, where it cannot be.
+    fn attach_packets(&mut self, group: &Path) -> Result<(), String> {
+        let directory = fs::File::open(group).map_err(|error| error.to_string())?;
+        for program in PROGRAMS {
+            let way = match program.place {
+                Place::PacketIn => bpf_syscall::INGRESS,
+                Place::PacketOut => bpf_syscall::EGRESS,
+                _ => continue,
+            };
+            let fd = self.program(program.name).map_err(|error| error.to_string())?;
+            let link = bpf_syscall::link_cgroup(fd.as_fd(), directory.as_fd(), way);
+            self.links.push(link.map_err(|error| format!("attach to the group: {error}"))?);
+        }
+        Ok(())
+    }
+
+    fn attach_to(&self, name: &'static str, tracepoint: &str) -> std::io::Result<OwnedFd> {
+        let program = self.program(name).map_err(std::io::Error::other)?;
+        bpf_syscall::raw_tracepoint_open(program.as_fd(), &CString::new(tracepoint)?)
+    }
+
+    fn note_inherited(
+        &mut self,
+        files: &[InheritedFile],
+        sockets: &[InheritedFile],
+    ) -> Result<(), ProgramsError> {
+        let map = self.loaded.maps.get_mut(names::INHERITED).ok_or_else(|| no_map(names::INHERITED))?;
+        let mut noted: HashMap<_, [u64; 2], u32> =
             HashMap::try_from(map).map_err(|e| bad_map(names::INHERITED, e))?;
-        for file in files {
+        let files = files.iter().map(|file| (file, 1));
+        for (file, is_watched) in files.chain(sockets.iter().map(|socket| (socket, 0))) {
             let (major, minor) = (rustix::fs::major(file.dev), rustix::fs::minor(file.dev));
             // The kernel's own encoding of a device number.
             let dev = u64::from(major) << 20 | u64::from(minor);
-            watched.insert([dev, file.ino], 1, 0).map_err(|e| bad_map(names::INHERITED, e))?;
+            noted.insert([dev, file.ino], is_watched, 0).map_err(|e| bad_map(names::INHERITED, e))?;
         }
         Ok(())
     }
 }
 
-/// Where the fields are on this kernel.
-fn read_plan() -> Result<Plan, ProgramsError> {
-    let btf = fs::read(BTF_PATH).map_err(ProgramsError::BtfFile)?;
-    Ok(plan(Btf::parse(&btf)?.offsets())?)
+/// Where the fields are on this kernel, and which of these functions it has.
+fn read_plan(functions: &[&'static str]) -> Result<(Plan, StdHashMap<&'static str, u32>), ProgramsError> {
+    let file = BtfFile::open().map_err(ProgramsError::BtfFile)?;
+    let btf = Btf::parse(&file)?;
+    let hooks = if functions.is_empty() { StdHashMap::new() } else { btf.functions(functions) };
+    Ok((plan(btf.offsets())?, hooks))
 }
 
 /// Records delivered and lost, by hook name.
@@ -198,80 +419,6 @@ pub struct Counters {
     pub seen: Vec<(&'static str, u64)>,
     /// Lost, because the ring was full or the record too long.
     pub lost: Vec<(&'static str, u64)>,
-}
-
-fn attach(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
-    load_all(ebpf)?;
-    let mut tails = Vec::new();
-    for program in PROGRAMS {
-        if let Place::Tail(slot) = program.place {
-            let fd = raw(ebpf, program.name)?.fd().map_err(|source| refused(program.name, source))?;
-            tails.push((slot, fd.try_clone().map_err(|error| bad_map(names::TAILS, error))?));
-        }
-    }
-    // The map stays with `ebpf`: a tail-call table without an owner in userspace is emptied by the kernel.
-    let map = ebpf.map_mut(names::TAILS).ok_or_else(|| no_map(names::TAILS))?;
-    let mut table = ProgramArray::try_from(map).map_err(|e| bad_map(names::TAILS, e))?;
-    for (slot, fd) in &tails {
-        table.set(*slot, fd, 0).map_err(|e| bad_map(names::TAILS, e))?;
-    }
-    for program in PROGRAMS {
-        if let Place::Tracepoint(tracepoint) = program.place {
-            raw(ebpf, program.name)?
-                .attach(tracepoint)
-                .map_err(|source| ProgramsError::Attach { tracepoint, source: Box::new(source) })?;
-        }
-    }
-    Ok(())
-}
-
-/// Attaches the programs for `io_uring` where this kernel has its tracepoints.
-fn attach_uring(ebpf: &mut Ebpf) -> Result<bool, ProgramsError> {
-    for program in PROGRAMS {
-        let Place::Uring(newer, older) = program.place else { continue };
-        let raw = raw(ebpf, program.name)?;
-        if raw.attach(newer).is_err() && raw.attach(older).is_err() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Loads every program, several at a time: nearly all of it is the verifier's work, and it works in parallel.
-fn load_all(ebpf: &mut Ebpf) -> Result<(), ProgramsError> {
-    let (sender, results) = std::sync::mpsc::channel();
-    let waiting = std::sync::Mutex::new(ebpf.programs_mut().collect::<Vec<_>>());
-    std::thread::scope(|scope| {
-        for _ in 0..LOADERS {
-            let (sender, waiting) = (sender.clone(), &waiting);
-            scope.spawn(move || {
-                loop {
-                    let next = waiting.lock().ok().and_then(|mut waiting| waiting.pop());
-                    let Some((name, program)) = next else { break };
-                    let loaded = <&mut RawTracePoint>::try_from(program).and_then(RawTracePoint::load);
-                    if let Err(source) = loaded {
-                        let name =
-                            PROGRAMS.iter().find(|known| known.name == name).map_or("?", |known| known.name);
-                        // The receiver outlives the scope.
-                        sender.send(refused(name, source)).ok();
-                    }
-                }
-            });
-        }
-    });
-    drop(sender);
-    results.try_iter().next().map_or(Ok(()), Err)
-}
-
-fn raw<'a>(ebpf: &'a mut Ebpf, name: &'static str) -> Result<&'a mut RawTracePoint, ProgramsError> {
-    let program = ebpf
-        .program_mut(name)
-        .ok_or_else(|| bad_map(names::TAILS, format!("the object has no program `{name}`")))?;
-    program.try_into().map_err(|source| refused(name, source))
-}
-
-fn refused(name: &'static str, source: aya::programs::ProgramError) -> ProgramsError {
-    ProgramsError::Program { name, source: Box::new(source) }
 }
 
 fn no_map(map: &'static str) -> ProgramsError {
@@ -285,6 +432,8 @@ fn bad_map(map: &'static str, reason: impl std::fmt::Display) -> ProgramsError {
 /// The hook a counter belongs to.
 fn hook_name(index: u32) -> Option<&'static str> {
     match index {
+        PACKET_IN => Some("packet"),
+        PACKET_OUT => Some("greeting"),
         URING => Some("io_uring"),
         EXEC => Some("exec_start"),
         FORK => Some("fork"),
@@ -294,7 +443,26 @@ fn hook_name(index: u32) -> Option<&'static str> {
     }
 }
 
+/// Places to count in that each processor has.
+fn repeat_places(processors: u32) -> u32 {
+    let share = REPEAT_PLACES * REPEAT_PROCESSORS / processors.max(REPEAT_PROCESSORS);
+    // Down to a power of two.
+    (1 << share.max(1).ilog2()).max(REPEAT_PLACES_LEAST)
+}
+
 /// Processors that may ever run; each has a record under construction.
 fn possible_cpus() -> u32 {
     aya::util::nr_cpus().map_or(assay_common::limits::MAX_CPUS, |n| n as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_processors_share_the_places() {
+        for (processors, places) in [(1, 4096), (2, 4096), (16, 4096), (17, 2048), (256, 256), (1024, 64)] {
+            assert_eq!(repeat_places(processors), places, "{processors} processors");
+        }
+    }
 }

@@ -1,8 +1,10 @@
 //! The ring: bytes out, nothing decoded.
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use aya::maps::{MapData, RingBuf};
+use aya::maps::{Map, MapData, RingBuf};
 
 /// The shortest sleep between two looks. The kernel half never wakes the reader: a wake-up for each record would cost
 /// the run more than all the rest, and the ring holds what two busy processors can fill in some hundred milliseconds.
@@ -27,6 +29,15 @@ impl Ring {
     /// Takes the ring.
     pub fn new(ring: RingBuf<MapData>) -> Self {
         Self { ring, nap: SHORTEST_NAP }
+    }
+
+    /// The same ring, read from where its last reader stopped: that is written in the ring itself, and a copy of a
+    /// reader in another process does not know it.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        let descriptor = self.ring.as_fd().try_clone_to_owned()?;
+        let map = MapData::from_fd(descriptor).map_err(io::Error::other)?;
+        self.ring = RingBuf::try_from(Map::RingBuf(map)).map_err(io::Error::other)?;
+        Ok(())
     }
 
     /// Sleeps until it is worth looking.
