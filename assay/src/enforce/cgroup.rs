@@ -4,7 +4,7 @@
 //! the run is gone.
 
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use super::cgroup_code::{Call, Family, MAX_ENTRIES, program, socket_program};
 use super::net_plan::NetTable;
@@ -37,14 +37,28 @@ pub enum HoldError {
         /// Why.
         source: io::Error,
     },
+    /// Nobody reads answers of name servers.
+    #[error("hold the names of the policy: answers of name servers cannot be read here")]
+    NoAddresses,
     /// The policy has more network rules than a program can hold.
     #[error("hold the network rules: there are {0}, the limit is {MAX_ENTRIES}")]
     TooMany(usize),
 }
 
 /// Attaches the programs to the cgroup whose directory `cgroup` is.
-pub fn hold(table: &NetTable, cgroup: BorrowedFd<'_>) -> Result<Held, HoldError> {
-    let entries = table.allow.len() + table.deny.len() + table.nameservers.len();
+///
+/// `addresses` is the map of addresses by classes of names; a table that has such classes needs it.
+pub fn hold(
+    table: &NetTable,
+    cgroup: BorrowedFd<'_>,
+    addresses: Option<BorrowedFd<'_>>,
+) -> Result<Held, HoldError> {
+    if !table.names.is_empty() && addresses.is_none() {
+        return Err(HoldError::NoAddresses);
+    }
+    let addresses = addresses.map(|map| map.as_raw_fd());
+    let by_name = table.names.iter().map(|class| 1 + class.allow.len() + class.deny.len());
+    let entries = table.allow.len() + table.deny.len() + table.nameservers.len() + 2 * by_name.sum::<usize>();
     if entries > MAX_ENTRIES {
         return Err(HoldError::TooMany(entries));
     }
@@ -59,7 +73,7 @@ pub fn hold(table: &NetTable, cgroup: BorrowedFd<'_>) -> Result<Held, HoldError>
         ("assay_bind6", BIND6, Family::V6, Call::Bind),
     ];
     for (name, attach_type, family, call) in hooks {
-        let code = program(table, family, call);
+        let code = program(table, family, call, addresses);
         links.push(attach(name, PROG_TYPE_CGROUP_SOCK_ADDR, attach_type, &code, cgroup)?);
     }
     Ok(Held { _links: links })
@@ -68,7 +82,7 @@ pub fn hold(table: &NetTable, cgroup: BorrowedFd<'_>) -> Result<Held, HoldError>
 /// Whether this host lets such programs be loaded. Attaches nothing.
 pub fn is_possible() -> bool {
     let table = NetTable::default();
-    let address = program(&table, Family::V6, Call::Reach);
+    let address = program(&table, Family::V6, Call::Reach, None);
     prog_load(PROG_TYPE_CGROUP_SOCK_ADDR, CONNECT6, "assay_trial", &address).is_ok()
         && prog_load(PROG_TYPE_CGROUP_SOCK, SOCK_CREATE, "assay_trial", &socket_program()).is_ok()
 }

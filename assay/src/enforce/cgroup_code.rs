@@ -4,7 +4,7 @@
 //! matches lets pass, and what matches nothing is refused. No maps, no loops, no memory: what the verifier has to
 //! see is what is written here.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::net_plan::{NetEntry, NetTable};
 use crate::policy::net::{IpNet, Ports};
@@ -56,6 +56,27 @@ const JUMP_IF_NOT_EQUAL: u8 = 0x56;
 const JUMP_IF_GREATER: u8 = 0x26;
 const JUMP_IF_LESS: u8 = 0xa6;
 const EXIT: u8 = 0x95;
+const STORE_U32: u8 = 0x63;
+const STORE_IMM: u8 = 0x62;
+const LOAD_U64: u8 = 0x79;
+const LOAD_IMM64: u8 = 0x18;
+const ADD_IMM: u8 = 0x07;
+const CALL: u8 = 0x85;
+const JUMP_IF_ZERO: u8 = 0x15;
+const JUMP_IF_REG_GREATER: u8 = 0x2d;
+
+/// The context while helpers are called, the time that an answer holds until, and the stack.
+const KEPT: u8 = 9;
+const UNTIL: u8 = 6;
+const STACK: u8 = 10;
+/// Where the key of a look-up lies on the stack: a class, then an address.
+const KEY: i16 = -20;
+/// `BPF_PSEUDO_MAP_FD`
+const MAP_FD: u8 = 1;
+/// `bpf_map_lookup_elem`
+const LOOK_UP: u32 = 1;
+/// `bpf_ktime_get_ns`
+const CLOCK: u32 = 5;
 
 /// One instruction. A jump's offset is in instructions after the next.
 fn instruction(code: u8, to: u8, from: u8, offset: i16, value: u32) -> u64 {
@@ -70,26 +91,33 @@ fn answer(allowed: bool) -> [u64; 2] {
     [instruction(MOV_IMM, 0, 0, 0, u32::from(allowed)), instruction(EXIT, 0, 0, 0, 0)]
 }
 
-/// The program for one kind of call and family.
-pub fn program(table: &NetTable, family: Family, call: Call) -> Vec<u64> {
+/// The program for one kind of call and family. `addresses` is the descriptor of the map of addresses by classes of
+/// names; without it, names allow nothing.
+pub fn program(table: &NetTable, family: Family, call: Call, addresses: Option<i32>) -> Vec<u64> {
+    let names = addresses.filter(|_| call == Call::Reach && !table.names.is_empty());
+    let refusal = names.map_or_else(|| answer(false).to_vec(), |map| allowed_by_name(table, map));
     let mut code = vec![
         instruction(LOAD_U32, PORT, CONTEXT, USER_PORT, 0),
         // It is there in network order; this makes it the host's.
         instruction(TO_BIG_ENDIAN, PORT, 0, 0, 16),
     ];
+    if let Some(map) = names {
+        store_address(&mut code, family);
+        denied_by_name(&mut code, table, map);
+    }
     match family {
         Family::V4 => {
             load_word(&mut code, ADDRESS[0], USER_IP4);
-            v4(&mut code, table, call);
+            v4(&mut code, table, call, &refusal);
         }
         Family::V6 => {
             for (register, offset) in ADDRESS.into_iter().zip([0, 4, 8, 12]) {
                 load_word(&mut code, register, USER_IP6 + offset);
             }
             let mut mapped = vec![instruction(MOV_REG, ADDRESS[0], ADDRESS[3], 0, 0)];
-            v4(&mut mapped, table, call);
+            v4(&mut mapped, table, call, &refusal);
             guard(&mut code, &[(ADDRESS[0], 0), (ADDRESS[1], 0), (ADDRESS[2], 0xffff)], mapped);
-            v6(&mut code, table, call);
+            v6(&mut code, table, call, &refusal);
         }
     }
     code
@@ -131,13 +159,16 @@ fn jump(over: usize) -> i16 {
 /// The most entries a table may have: with eleven instructions each, every jump fits into its 16 bits.
 pub const MAX_ENTRIES: usize = 1_000;
 
-fn v4(code: &mut Vec<u64>, table: &NetTable, call: Call) {
+fn v4(code: &mut Vec<u64>, table: &NetTable, call: Call, refusal: &[u64]) {
     if call == Call::Reach {
         // To the kernel, the unspecified address is this host.
         guard(code, &[(ADDRESS[0], 0)], vec![instruction(MOV_IMM, ADDRESS[0], 0, 0, LOOPBACK_V4)]);
     }
-    for entry in &table.deny {
-        if call == Call::Bind {
+    if call == Call::Bind && !table.names.is_empty() {
+        guard(code, &[(ADDRESS[0], 0)], within_ports(DOMAIN, answer(false).to_vec()));
+    }
+    for entry in &denied(table, call) {
+        if call == Call::Bind && is_bound_by(entry, Ipv4Addr::UNSPECIFIED.into()) {
             // Bound to every address, a socket is bound to a denied one.
             let body = within_ports(entry.ports, answer(false).to_vec());
             guard(code, &[(ADDRESS[0], 0)], body);
@@ -155,16 +186,23 @@ fn v4(code: &mut Vec<u64>, table: &NetTable, call: Call) {
             return;
         }
     }
-    code.extend(answer(false));
+    code.extend_from_slice(refusal);
 }
 
-fn v6(code: &mut Vec<u64>, table: &NetTable, call: Call) {
+fn is_bound_by(entry: &NetEntry, wildcard: IpAddr) -> bool {
+    entry.net.is_some_and(|net| net.is_bound_by(wildcard))
+}
+
+fn v6(code: &mut Vec<u64>, table: &NetTable, call: Call, refusal: &[u64]) {
     let unspecified = ADDRESS.map(|register| (register, 0));
     if call == Call::Reach {
         guard(code, &unspecified, vec![instruction(MOV_IMM, ADDRESS[3], 0, 0, 1)]);
     }
-    for entry in &table.deny {
-        if call == Call::Bind {
+    if call == Call::Bind && !table.names.is_empty() {
+        guard(code, &unspecified, within_ports(DOMAIN, answer(false).to_vec()));
+    }
+    for entry in &denied(table, call) {
+        if call == Call::Bind && is_bound_by(entry, Ipv6Addr::UNSPECIFIED.into()) {
             guard(code, &unspecified, within_ports(entry.ports, answer(false).to_vec()));
         }
         if let Some(words) = v6_conditions(entry.net)
@@ -180,7 +218,87 @@ fn v6(code: &mut Vec<u64>, table: &NetTable, call: Call) {
             return;
         }
     }
+    code.extend_from_slice(refusal);
+}
+
+/// The port of name servers.
+const DOMAIN: Ports = Ports { low: 53, high: 53 };
+
+/// The denies. Where names allow, nobody may put himself in the place of a name server.
+fn denied(table: &NetTable, call: Call) -> Vec<NetEntry> {
+    let mut entries = table.deny.clone();
+    if call == Call::Bind && !table.names.is_empty() {
+        let server = |address: &IpAddr| NetEntry { net: Some(IpNet::single(*address)), ports: DOMAIN };
+        entries.extend(table.servers.iter().map(server));
+    }
+    entries
+}
+
+/// Puts the address on the stack as the map has it, and the context where helpers leave it.
+fn store_address(code: &mut Vec<u64>, family: Family) {
+    code.push(instruction(MOV_REG, KEPT, CONTEXT, 0, 0));
+    let address = KEY + 4;
+    match family {
+        Family::V4 => {
+            // ::ffff:0:0/96, as it lies in memory.
+            for (at, value) in [(0, 0), (4, 0), (8, 0xffff_0000)] {
+                code.push(instruction(STORE_IMM, STACK, 0, address + at, value));
+            }
+            code.push(instruction(LOAD_U32, SCRATCH, CONTEXT, USER_IP4, 0));
+            code.push(instruction(STORE_U32, STACK, SCRATCH, address + 12, 0));
+        }
+        Family::V6 => {
+            for at in [0, 4, 8, 12] {
+                code.push(instruction(LOAD_U32, SCRATCH, CONTEXT, USER_IP6 + at, 0));
+                code.push(instruction(STORE_U32, STACK, SCRATCH, address + at, 0));
+            }
+        }
+    }
+}
+
+/// Runs `found` when an answer gave the address to a name of the class.
+fn look_up(map: i32, class: usize, found: &[u64]) -> Vec<u64> {
+    let mut code = vec![
+        instruction(STORE_IMM, STACK, 0, KEY, class as u32),
+        instruction(MOV_REG, 2, STACK, 0, 0),
+        instruction(ADD_IMM, 2, 0, 0, i32::from(KEY).cast_unsigned()),
+        instruction(LOAD_IMM64, 1, MAP_FD, 0, map.cast_unsigned()),
+        0,
+        instruction(CALL, 0, 0, 0, LOOK_UP),
+        instruction(JUMP_IF_ZERO, 0, 0, jump(found.len()), 0),
+    ];
+    code.extend(found);
+    code
+}
+
+/// Refuses what any answer ever gave to a denied name.
+fn denied_by_name(code: &mut Vec<u64>, table: &NetTable, map: i32) {
+    for (index, class) in table.names.iter().enumerate() {
+        for ports in &class.deny {
+            code.extend(within_ports(*ports, look_up(map, index + 1, &answer(false))));
+        }
+    }
+    code.push(instruction(MOV_REG, CONTEXT, KEPT, 0, 0));
+}
+
+/// Lets pass what an answer that still holds gave to an allowed name, and nothing else.
+fn allowed_by_name(table: &NetTable, map: i32) -> Vec<u64> {
+    let mut holds = vec![
+        instruction(LOAD_U64, UNTIL, 0, 0, 0),
+        instruction(CALL, 0, 0, 0, CLOCK),
+        instruction(JUMP_IF_REG_GREATER, 0, UNTIL, 2, 0),
+    ];
+    holds.extend(answer(true));
+    // Port 0 is how a resolver asks which address it would use.
+    let probe = Ports { low: 0, high: 0 };
+    let mut code = Vec::new();
+    for (index, class) in table.names.iter().enumerate().filter(|(_, class)| !class.allow.is_empty()) {
+        for ports in class.allow.iter().chain([&probe]) {
+            code.extend(within_ports(*ports, look_up(map, index + 1, &holds)));
+        }
+    }
     code.extend(answer(false));
+    code
 }
 
 /// The allows, and the name servers where the other end is decided about.

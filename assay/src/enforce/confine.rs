@@ -12,6 +12,7 @@ use super::placeholders::Placeholders;
 use super::plan::Plan;
 use super::status::Enforcement;
 use super::syscall_filter;
+use super::{observer_guard, own_processes};
 
 /// What the child is to do.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub struct Confinement {
     /// An empty directory that the placeholders need; empty when there are none.
     #[serde(with = "super::grant::path_text")]
     pub scratch: Vec<u8>,
+    /// Whether its `/proc` shows only its own processes.
+    pub is_proc_own: bool,
     /// How its system calls are filtered.
     pub filter: Filter,
 }
@@ -56,6 +59,7 @@ impl Confinement {
             holds: plan.holds.clone(),
             placeholders: plan.placeholders.clone(),
             scratch: scratch.to_vec(),
+            is_proc_own: plan.is_proc_own,
             filter: plan.filter,
         }
     }
@@ -76,10 +80,20 @@ impl Confinement {
         Ok(mounts::hold(&self.holds, &self.placeholders, &self.scratch)?)
     }
 
-    /// Second step: single-threaded, with `no_new_privs` set, as the last thing before exec.
+    /// With the first step, where it is asked for.
+    pub fn show_only_own_processes(&self) -> std::io::Result<()> {
+        if self.is_proc_own { own_processes::show_only_own() } else { Ok(()) }
+    }
+
+    /// Second step: single-threaded, with `no_new_privs` set.
     pub fn restrict(&self) -> Result<Enforcement, ConfineError> {
         let enforcement = apply(&self.ruleset)?;
         syscall_filter::apply(self.filter).map_err(ConfineError::Filter)?;
         Ok(enforcement)
     }
+}
+
+/// Last of all, when everything that watches the command is there: it must leave these tasks alone.
+pub fn guard(watchers: &[u32]) -> Result<(), ConfineError> {
+    observer_guard::apply(watchers).map_err(ConfineError::Filter)
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io::Read as _;
-use std::net::IpAddr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
@@ -70,25 +69,6 @@ impl Files for HostFiles {
     }
 }
 
-/// The name servers of `/etc/resolv.conf`; glibc takes the loopback when there are none.
-pub fn nameservers() -> Vec<IpAddr> {
-    parse_nameservers(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
-}
-
-fn parse_nameservers(text: &str) -> Vec<IpAddr> {
-    let mut servers: Vec<IpAddr> = text
-        .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("nameserver"))
-        .filter_map(|rest| rest.split_whitespace().next())
-        // A scope (`fe80::1%eth0`) is no part of the address.
-        .filter_map(|word| word.split('%').next()?.parse().ok())
-        .collect();
-    if servers.is_empty() {
-        servers.push(IpAddr::from([127, 0, 0, 1]));
-    }
-    servers
-}
-
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "it is not there".into(),
@@ -100,13 +80,6 @@ fn reason(error: &std::io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn name_servers_are_read_as_the_resolver_reads_them() {
-        let text = "# x\nnameserver 192.0.2.1\n nameserver\tfe80::1%eth0 # y\nsearch a.b\nnameserver bad\n";
-        assert_eq!(parse_nameservers(text), ["192.0.2.1", "fe80::1"].map(|ip| ip.parse::<IpAddr>().unwrap()));
-        assert_eq!(parse_nameservers(""), [IpAddr::from([127, 0, 0, 1])]);
-    }
 
     #[test]
     fn links_are_followed_as_far_as_the_path_exists() {

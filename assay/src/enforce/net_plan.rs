@@ -1,11 +1,12 @@
 //! The network half of the plan: which ports Landlock is told, which addresses the cgroup programs, what is not
 //! held. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::grant::{Filter, Ruleset};
 use super::means::Means;
+use super::name_classes::{self, NameClass};
 use super::status::{Component, Degradation, Held, RuleStatus};
 use super::survey::Survey;
 use crate::host::{Landlock, Right};
@@ -22,6 +23,10 @@ pub struct NetTable {
     pub deny: Vec<NetEntry>,
     /// Name servers, at port 53.
     pub nameservers: Vec<IpAddr>,
+    /// Classes of names that are held as answers come; their numbers count from 1.
+    pub names: Vec<NameClass>,
+    /// The host's name servers, whose answers count.
+    pub servers: Vec<IpAddr>,
 }
 
 /// One line of the table.
@@ -58,12 +63,17 @@ pub fn plan(
     ruleset: &mut Ruleset,
 ) -> NetOutcome {
     let mut outcome = NetOutcome::default();
-    let allow = entries(&policy.net_allow, survey, &mut outcome.degradations);
-    let deny = entries(&policy.net_deny, survey, &mut outcome.degradations);
+    let names = held_names(policy, means);
+    let found = if names.is_empty() { &survey.hosts } else { &survey.hosts_file };
+    let allow = entries(&policy.net_allow, found, !names.is_empty(), &mut outcome.degradations);
+    let deny = entries(&policy.net_deny, &survey.hosts, !names.is_empty(), &mut outcome.degradations);
     let asks_names = policy.net_allow.iter().any(|rule| is_name(&rule.target));
     let nameservers = if asks_names { policy.nameservers.clone() } else { Vec::new() };
 
-    let ports = tcp_ports(&allow, asks_names);
+    let by_name =
+        names.iter().flat_map(|class| &class.allow).map(|ports| NetEntry { net: None, ports: *ports });
+    let all: Vec<NetEntry> = allow.iter().copied().chain(by_name).collect();
+    let ports = tcp_ports(&all, asks_names);
     let is_tcp_held = landlock.has(Right::BindTcp) && landlock.has(Right::ConnectTcp);
     if let (true, Some(ports)) = (is_tcp_held, &ports) {
         ruleset.handled.extend([Right::BindTcp, Right::ConnectTcp]);
@@ -71,7 +81,7 @@ pub fn plan(
     }
     if means.syscall_filter {
         // Where addresses cannot be held, a policy that allows none can.
-        let is_needless = allow.is_empty() && !means.cgroup_programs;
+        let is_needless = all.is_empty() && !means.cgroup_programs;
         outcome.filter = if is_needless { Filter::NoInternet } else { Filter::Families };
     }
     let is_open = allow.iter().any(|entry| entry.net.is_none() && entry.ports.is_any()) && deny.is_empty();
@@ -79,7 +89,13 @@ pub fn plan(
         outcome.degradations.insert(Degradation::about(Component::Net, reason, detail));
     };
     if means.cgroup_programs {
-        outcome.table = Some(NetTable { allow: allow.clone(), deny, nameservers });
+        outcome.table = Some(NetTable {
+            allow: allow.clone(),
+            deny,
+            nameservers,
+            servers: if names.is_empty() { Vec::new() } else { policy.nameservers.clone() },
+            names,
+        });
     } else if !is_open && outcome.filter != Filter::NoInternet {
         if !(is_tcp_held && ports.is_some()) {
             miss("tcp-not-held", "tcp");
@@ -118,7 +134,7 @@ fn plan_unix(
     ruleset: &mut Ruleset,
     miss: &mut dyn FnMut(&str, &str),
 ) {
-    let everything = policy.net_allow.iter().any(|rule| rule.applies_to_unix_path(b"/"));
+    let everything = is_every_socket_allowed(policy);
     if landlock.has(Right::ResolveUnix) {
         for rule in &policy.net_allow {
             if let Target::UnixPath(patterns) = &rule.target {
@@ -142,8 +158,29 @@ fn plan_unix(
     }
 }
 
-/// The entries of these rules; names become the addresses they had when the survey asked.
-fn entries(rules: &[NetRule], survey: &Survey, degradations: &mut BTreeSet<Degradation>) -> Vec<NetEntry> {
+/// Whether no path is kept from the run that a socket can have.
+fn is_every_socket_allowed(policy: &Policy) -> bool {
+    policy.net_allow.iter().any(|rule| rule.applies_to_unix_path(b"/"))
+        && !policy.net_deny.iter().any(|rule| matches!(rule.target, Target::UnixPath(_)))
+}
+
+/// The classes of names that are held as answers come; none where that cannot be, or where they are too many.
+fn held_names(policy: &Policy, means: Means) -> Vec<NameClass> {
+    if !(means.cgroup_programs && means.names) {
+        return Vec::new();
+    }
+    let classes = name_classes::classes(&policy.net_allow, &policy.net_deny);
+    if classes.len() > name_classes::MAX_CLASSES { Vec::new() } else { classes }
+}
+
+/// The entries of these rules; names become the addresses that were found for them. Names that are not held as answers
+/// come keep those, which is told.
+fn entries(
+    rules: &[NetRule],
+    hosts: &BTreeMap<String, Vec<IpAddr>>,
+    is_held: bool,
+    degradations: &mut BTreeSet<Degradation>,
+) -> Vec<NetEntry> {
     let mut entries = Vec::new();
     for rule in rules {
         let ports = rule.ports;
@@ -155,10 +192,13 @@ fn entries(rules: &[NetRule], survey: &Survey, degradations: &mut BTreeSet<Degra
                     .extend(LOCALHOST.map(|address| NetEntry { net: Some(IpNet::single(address)), ports }));
             }
             Target::Host(name) => {
-                let found = survey.hosts.get(name).map(Vec::as_slice).unwrap_or_default();
-                if found.is_empty() {
-                    let reason =
-                        if name.starts_with("*.") { "host-pattern-not-granted" } else { "host-not-resolved" };
+                let found = hosts.get(name).map(Vec::as_slice).unwrap_or_default();
+                if !is_held {
+                    let reason = match found {
+                        [] if name.starts_with("*.") => "host-pattern-not-granted",
+                        [] => "host-not-resolved",
+                        _ => "host-held-by-address",
+                    };
                     degradations.insert(Degradation::about(Component::Net, reason, &rule.text));
                 }
                 entries.extend(
@@ -200,19 +240,21 @@ fn status_of(
         .filter(|degradation| degradation.detail.as_deref() == Some(&rule.text))
         .map(|degradation| degradation.reason.clone())
         .collect();
-    match &rule.target {
-        Target::UnixPath(_) => {
-            if !landlock.has(Right::ResolveUnix) && !means.mounts {
-                reasons.push("unix-not-held".into());
-            }
-        }
-        Target::UnixAbstract(_) => reasons.push("abstract-unix-not-held".into()),
-        Target::Any | Target::Host(_) | Target::Net(_) => {}
-    }
+    // Of a whole kind that is not held, no rule is.
+    let kinds: &[&str] = match &rule.target {
+        Target::UnixPath(_) => &["unix-not-held"],
+        Target::UnixAbstract(_) => &["abstract-unix-not-held"],
+        Target::Any if !rule.ports.is_any() => &["tcp-not-held", "udp-not-held"],
+        Target::Any | Target::Host(_) | Target::Net(_) => &[],
+    };
+    let is_missed = |kind: &&str| degradations.iter().any(|degradation| degradation.reason == *kind);
+    reasons.extend(kinds.iter().copied().filter(is_missed).map(str::to_owned));
     match (reasons.is_empty(), means.cgroup_programs, &rule.target) {
         (false, _, _) => Held::Not(reasons),
         (true, true, Target::Any | Target::Net(_) | Target::Host(_)) => Held::By("cgroup"),
-        (true, _, Target::UnixPath(_)) if !landlock.has(Right::ResolveUnix) => Held::By("mount"),
+        (true, _, Target::UnixPath(_)) if landlock.has(Right::ResolveUnix) => Held::By("landlock"),
+        (true, _, Target::UnixPath(_)) if means.mounts => Held::By("mount"),
+        (true, _, Target::UnixPath(_)) => Held::Moot("every socket may be reached"),
         (true, _, _) => Held::By("landlock"),
     }
 }

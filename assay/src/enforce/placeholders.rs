@@ -14,7 +14,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use serde::{Deserialize, Serialize};
 
 use super::mounts::MountError;
@@ -58,6 +58,14 @@ pub fn place(all: &[Placeholders], scratch: &[u8]) -> Result<(), MountError> {
         cover(placeholders, upper, &scratch).map_err(|error| at(&placeholders.directory, error))?;
     }
     Ok(())
+}
+
+/// Whether the kernel takes this directory for one in which placeholders are shown, by doing it: in a mount namespace
+/// that is thrown away.
+pub fn try_one(directory: &[u8], scratch: &[u8]) -> Result<(), MountError> {
+    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change("/", propagation).map_err(|errno| at(b"/", errno.into()))?;
+    place(&[Placeholders { directory: directory.to_vec(), names: Vec::new() }], scratch)
 }
 
 fn at(path: &[u8], source: io::Error) -> MountError {

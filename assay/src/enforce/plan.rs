@@ -11,10 +11,11 @@ use super::mounts::{Hold, Means as MountMeans, Shown};
 use super::net_plan::{self, NetTable};
 use super::placeholders::{Placeholders, group};
 use super::split::{Grant, add_grants, between, is_at_or_beneath, is_beneath, is_listed};
+use super::status::PROCESSES_VISIBLE;
 use super::status::{Component, Degradation, Held, RuleStatus, not_governed};
 use super::survey::{Found, Kind, Survey};
 use crate::host::{Landlock, Right};
-use crate::policy::check::{Request, judge};
+use crate::policy::check::{Request, judge, shows_others};
 use crate::policy::rule::{Access, AccessSet, PathRule, Policy};
 
 /// What is told to the kernel, and what is not held.
@@ -26,6 +27,8 @@ pub struct Plan {
     pub holds: Vec<Hold>,
     /// Before those: names that only the command sees.
     pub placeholders: Vec<Placeholders>,
+    /// Whether the child's `/proc` shows only its own processes.
+    pub is_proc_own: bool,
     /// For the programs on the run's cgroup; `None` when there are none.
     pub net: Option<NetTable>,
     /// How the child's system calls are filtered.
@@ -45,6 +48,7 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
     files.subtract_denies();
     files.place_denies();
     files.mask_sockets();
+    let is_proc_own = files.keep_processes_apart();
     let FilePlan { grants, mut holds, placeholders, mut degradations, mut rules, split, .. } = files;
     // A mount comes before those beneath it, and a mask hides what would be beneath it. Links come last: what they
     // show is what is held by then.
@@ -79,6 +83,7 @@ pub fn plan(policy: &Policy, landlock: &Landlock, survey: &Survey, means: Means)
         ruleset,
         holds,
         placeholders: group(placeholders),
+        is_proc_own,
         net: net.table,
         filter: net.filter,
         degradations,
@@ -113,7 +118,10 @@ fn taken(access: AccessSet) -> AccessSet {
 
 impl<'a> FilePlan<'a> {
     fn new(policy: &'a Policy, landlock: &'a Landlock, survey: &'a Survey, means: Means) -> Self {
-        let mut degradations = BTreeSet::new();
+        let unsearched = survey.unsearched.iter().map(|path| policy.spell(path));
+        let unsearched =
+            unsearched.map(|path| Degradation::about(Component::Fs, "deny-other-names-not-searched", path));
+        let mut degradations: BTreeSet<_> = unsearched.collect();
         if landlock.is_present() {
             let needed = [
                 (Right::Truncate, "landlock-truncate", "truncate"),
@@ -338,8 +346,8 @@ impl<'a> FilePlan<'a> {
 
     /// Holds a name that does not exist by a placeholder, where that may be done.
     fn place_placeholder(&mut self, path: &[u8], denied: AccessSet) -> bool {
-        let Some((directory, device)) = self.survey.above_missing.get(path) else { return false };
-        if !self.means.mounts || self.means.placeholders_on != Some(*device) {
+        let Some(directory) = self.survey.above_missing.get(path) else { return false };
+        if !self.means.mounts || !self.means.placeholders {
             return false;
         }
         let means =
@@ -366,6 +374,18 @@ impl<'a> FilePlan<'a> {
                 self.holds.push(Hold { path: path.clone(), means, pins, is_makeable: false, link: None });
             }
         }
+    }
+
+    /// Of processes outside the run, `base: system` shows nothing. True when a `/proc` of its own is to hold that.
+    fn keep_processes_apart(&mut self) -> bool {
+        let mut rules = self.policy.fs_allow.iter().filter(|rule| shows_others(rule)).peekable();
+        if rules.peek().is_none() || !rules.all(|rule| rule.is_base) {
+            return false;
+        }
+        if !self.means.mounts {
+            self.degradations.insert(Degradation::about(Component::Fs, PROCESSES_VISIBLE, "/proc"));
+        }
+        self.means.mounts
     }
 
     /// The directories from the outermost writable tree down to `path`.
@@ -410,12 +430,23 @@ impl<'a> FilePlan<'a> {
             && is_listed(path, &self.grants, self.survey)
         {
             self.split.insert(path.to_vec());
+            if self.means.mounts {
+                // Landlock keeps the kernel from starting it; only a mount keeps the loader (`ld.so FILE`) from mapping it.
+                self.push_hold(path, MountMeans::NoExecution, false);
+            }
             return Some("landlock");
         }
         if !self.means.mounts {
             return None;
         }
-        let pins = self.pins(path);
+        if is_writable_above && denied.has(Access::Read) && !denied.has(Access::Write) {
+            // What cannot be read is hidden, and then there is nothing to write to.
+            self.degradations.insert(Degradation::about(
+                Component::Fs,
+                "allow-hidden",
+                self.policy.spell(path),
+            ));
+        }
         let has = |access| denied.has(access);
         let means = match (has(Access::Read), has(Access::Write), has(Access::Execute)) {
             (true, _, _) if kind == Kind::Directory => MountMeans::MaskDirectory,
@@ -424,14 +455,13 @@ impl<'a> FilePlan<'a> {
             (false, true, false) => MountMeans::ReadOnly,
             (false, false, _) => MountMeans::NoExecution,
         };
-        self.holds.push(Hold {
-            path: path.to_vec(),
-            means,
-            pins,
-            is_makeable: is_writable_above,
-            link: None,
-        });
+        self.push_hold(path, means, is_writable_above);
         Some("mount")
+    }
+
+    fn push_hold(&mut self, path: &[u8], means: MountMeans, is_makeable: bool) {
+        let pins = self.pins(path);
+        self.holds.push(Hold { path: path.to_vec(), means, pins, is_makeable, link: None });
     }
 
     fn is_writable_above(&self, path: &[u8]) -> bool {

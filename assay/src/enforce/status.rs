@@ -6,6 +6,9 @@ use super::grant::Filter;
 use crate::host::{Landlock, Right};
 use crate::policy::problem::Place;
 
+/// That `/proc` shows what is not the run's.
+pub const PROCESSES_VISIBLE: &str = "other-processes-visible";
+
 /// What a degradation concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
@@ -87,6 +90,9 @@ impl Degradation {
             "deny-symlink-name" => "a denied name is, or is reached by, a link that can be replaced",
             "deny-not-yet-existing" => "a denied name that does not exist yet and could be made",
             "deny-pattern-not-yet-existing" => "later names that match a denied pattern",
+            "deny-other-names-not-searched" => "too many files to look for other names of what is denied",
+            "allow-hidden" => "what may be written but not read is closed to both",
+            PROCESSES_VISIBLE => "status and command lines of processes outside the run can be read",
             "allow-not-existing" => "an allowed name that does not exist, so that it cannot be granted",
             "allow-pattern-frozen" => "only names that match now are granted",
             "pattern-too-wide" => "a pattern that matches too many names to follow them all",
@@ -97,6 +103,7 @@ impl Degradation {
             "unix-not-held" => "sockets with a path are not held",
             "abstract-unix-not-held" => "abstract sockets are not held",
             "family-not-held" => "sockets of other families are not held",
+            "host-held-by-address" => "a host by name, but for the addresses it had at the start",
             "host-not-resolved" => "a host that could not be looked up, so that it cannot be granted",
             "host-pattern-not-granted" => {
                 "a pattern of hosts cannot be looked up, so that it cannot be granted"
@@ -114,11 +121,12 @@ impl Degradation {
             | "landlock-scope"
             | "abstract-unix-not-held" => "a newer kernel is needed; `assay doctor` says which",
             "deny-not-yet-existing" if is_privileged => {
-                "the work directory and a directory for temporary files must be on one file system"
+                "`--fail-closed` holds it by a placeholder, on the file system of the work directory"
             }
             "deny-inside-allow"
             | "deny-not-yet-existing"
             | "deny-symlink-name"
+            | PROCESSES_VISIBLE
             | "tcp-not-held"
             | "udp-not-held"
             | "address-not-held"
@@ -131,6 +139,7 @@ impl Degradation {
             "deny-pattern-not-yet-existing" => "deny the directory, or name each",
             "allow-not-existing" => "make it before the run, or allow the directory above",
             "allow-pattern-frozen" => "allow the directory instead of the pattern",
+            "host-held-by-address" => "this takes Linux 6.15 and at most 64 names; or name its addresses",
             "host-not-resolved" => "name its addresses, or let the host look it up",
             "host-pattern-not-granted" => "name each host",
             "pattern-too-wide" => "narrow it",
@@ -161,6 +170,26 @@ pub fn explain_all<'a>(
         let names: Vec<&str> = all.iter().take(FEW).filter_map(|one| one.detail.as_deref()).collect();
         let (component, what, count) = (component.as_str(), all[0].what(), all.len());
         lines.push(format!("{component}: {count} times {what}: {} …{remedy}", names.join(", ")));
+    }
+    lines
+}
+
+/// In few words, a line for each kind: component, reason, and what it is about.
+pub fn brief(degradations: &[Degradation]) -> Vec<String> {
+    let mut kinds = BTreeMap::<(Component, &str), Vec<&str>>::new();
+    for degradation in degradations {
+        let details = kinds.entry((degradation.component, &degradation.reason)).or_default();
+        details.extend(degradation.detail.as_deref());
+    }
+    let mut lines = Vec::new();
+    for ((component, reason), details) in kinds {
+        let few = details.iter().take(FEW).copied().collect::<Vec<_>>().join(", ");
+        let about = if few.is_empty() { few } else { format!(": {few}") };
+        let more = match details.len().saturating_sub(FEW) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        lines.push(format!("{} {reason}{about}{more}", component.as_str()));
     }
     lines
 }
@@ -208,8 +237,9 @@ pub fn not_governed(landlock: &Landlock, filter: Filter) -> Vec<String> {
     let mut list = vec![
         "changing attributes (mode, owner, times, xattrs) where no read-only mount holds it".to_owned(),
         "looking up metadata (stat, access, readlink, chdir, O_PATH)".to_owned(),
-        "running a readable file through an interpreter or the ELF loader".to_owned(),
+        "running a readable file through an interpreter or the ELF loader, or a program that is only in memory".to_owned(),
         "what is done through descriptors the command was given".to_owned(),
+        "starting an allowed program by another name that the command gave it".to_owned(),
     ];
     if !landlock.has(Right::ResolveUnix) {
         list.push("connecting to sockets that others make outside the writable trees during the run".into());
@@ -217,6 +247,8 @@ pub fn not_governed(landlock: &Landlock, filter: Filter) -> Vec<String> {
     if filter != Filter::NoInternet {
         list.push("listening on a port that the kernel chooses, without a bind before".into());
     }
+    list.push("abstract sockets among the run's own processes".into());
+    list.push("sockets of other families that an io_uring request makes".into());
     if !landlock.has(Right::ScopeSignal) {
         list.push("signals to processes outside the run".into());
     }
@@ -243,6 +275,15 @@ mod tests {
                 "net: UDP is not held: udp; run as root, or with CAP_SYS_ADMIN",
             ]
         );
-        assert!(explain_all(missing.iter(), true)[0].ends_with("must be on one file system"));
+        assert!(explain_all(missing.iter(), true)[0].contains("`--fail-closed` holds it"));
+        let whole = Degradation::whole(Component::Fs, "landlock-absent");
+        assert_eq!(
+            brief(&[missing.as_slice(), &[whole]].concat()),
+            [
+                "fs deny-not-yet-existing: /w/10, /w/11, /w/12 and 32 more",
+                "fs landlock-absent",
+                "net udp-not-held: udp",
+            ]
+        );
     }
 }

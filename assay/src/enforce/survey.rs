@@ -5,9 +5,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::split::is_beneath;
 use crate::policy::check::is_name;
 use crate::policy::net::Target;
 use crate::policy::pattern::{Part, Pattern};
@@ -28,8 +28,12 @@ pub struct Survey {
     pub loaders: Vec<Vec<u8>>,
     /// Addresses of the hosts that rules name; empty when the look-up failed.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
-    /// For each missing path of `fs.deny`: the directory that exists above it, and its device number.
-    pub above_missing: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
+    /// Addresses that `/etc/hosts` has for the hosts that rules name, patterns included.
+    pub hosts_file: BTreeMap<String, Vec<IpAddr>>,
+    /// For each missing path of `fs.deny`: the directory that exists above it.
+    pub above_missing: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Denied paths whose other names could not all be looked for.
+    pub unsearched: BTreeSet<Vec<u8>>,
     /// UNIX sockets that are there, by path, links resolved.
     pub sockets: Vec<Vec<u8>>,
     /// Names directly in the directories a denied program is split out of: directory to names.
@@ -63,13 +67,35 @@ pub enum Kind {
     File,
 }
 
+impl Survey {
+    /// With `directory` there and empty, as the run's private one is once it is made.
+    #[must_use]
+    pub fn with_empty(mut self, directory: &[u8]) -> Self {
+        let lists = [&mut self.fs_allow, &mut self.fs_deny, &mut self.exec_allow, &mut self.exec_deny];
+        for found in lists.into_iter().flatten() {
+            if found.missing.remove(directory) {
+                found.there.insert(directory.to_vec(), Kind::Directory);
+            }
+        }
+        self.above_missing.remove(directory);
+        for (path, above) in &mut self.above_missing {
+            if is_beneath(path, directory) {
+                *above = directory.to_vec();
+            }
+        }
+        self
+    }
+}
+
 /// The most directory entries one pattern may look at.
 const MAX_ENTRIES: usize = 200_000;
 /// The most matches of one pattern.
 const MAX_MATCHES: usize = 4_096;
 
 /// Looks up everything.
-pub fn survey(policy: &Policy) -> Survey {
+///
+/// `is_asked`: allowed names are looked up too, because they cannot be held as the run looks them up itself.
+pub fn survey(policy: &Policy, is_asked: bool) -> Survey {
     let look = |rules: &[PathRule]| rules.iter().map(look_up).collect::<Vec<_>>();
     let mut survey = Survey {
         fs_allow: look(&policy.fs_allow),
@@ -77,8 +103,10 @@ pub fn survey(policy: &Policy) -> Survey {
         exec_allow: look(policy.exec_allow.as_deref().unwrap_or_default()),
         exec_deny: look(&policy.exec_deny),
         loaders: Vec::new(),
-        hosts: look_up_hosts(policy),
+        hosts: look_up_hosts(policy, is_asked),
+        hosts_file: look_up_in_file(policy, &fs::read_to_string("/etc/hosts").unwrap_or_default()),
         above_missing: BTreeMap::new(),
+        unsearched: BTreeSet::new(),
         sockets: super::sockets::find(),
         listings: BTreeMap::new(),
     };
@@ -93,7 +121,8 @@ pub fn survey(policy: &Policy) -> Survey {
     survey
 }
 
-fn look_up(rule: &PathRule) -> Found {
+/// What lies at the paths of one rule.
+pub(super) fn look_up(rule: &PathRule) -> Found {
     let mut found = Found::default();
     for pattern in &rule.patterns {
         if let Some(path) = pattern.as_literal() {
@@ -147,7 +176,7 @@ fn find_links(path: &[u8], found: &mut Found) {
 }
 
 /// The directory that exists above a missing path, when that path is written without links.
-fn above(path: &[u8]) -> Option<(Vec<u8>, u64)> {
+fn above(path: &[u8]) -> Option<Vec<u8>> {
     let mut end = path.len();
     loop {
         end = path[..end].iter().rposition(|&byte| byte == b'/')?;
@@ -155,7 +184,7 @@ fn above(path: &[u8]) -> Option<(Vec<u8>, u64)> {
         if let Ok(meta) = fs::metadata(OsStr::from_bytes(directory)) {
             let is_real = fs::canonicalize(OsStr::from_bytes(directory))
                 .is_ok_and(|real| real.as_os_str().as_bytes() == directory);
-            return (meta.is_dir() && is_real).then(|| (directory.to_vec(), meta.dev()));
+            return (meta.is_dir() && is_real).then(|| directory.to_vec());
         }
     }
 }
@@ -291,9 +320,28 @@ fn elf_loader_of(head: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-fn look_up_hosts(policy: &Policy) -> BTreeMap<String, Vec<IpAddr>> {
+fn look_up_in_file(policy: &Policy, file: &str) -> BTreeMap<String, Vec<IpAddr>> {
+    let mut hosts = BTreeMap::<_, Vec<_>>::new();
+    for line in file.lines() {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let Some(address) = words.next().and_then(|word| word.parse::<IpAddr>().ok()) else { continue };
+        let names: Vec<&str> = words.collect();
+        for rule in policy.net_allow.iter().chain(&policy.net_deny).filter(|rule| is_name(&rule.target)) {
+            let Target::Host(name) = &rule.target else { continue };
+            let is_meant = |given: &&str| rule.applies(None, Some(given), Some(rule.ports.low));
+            let known = hosts.entry(name.clone()).or_default();
+            if names.iter().any(is_meant) && !known.contains(&address.to_canonical()) {
+                known.push(address.to_canonical());
+            }
+        }
+    }
+    hosts
+}
+
+fn look_up_hosts(policy: &Policy, is_asked: bool) -> BTreeMap<String, Vec<IpAddr>> {
     let mut hosts = BTreeMap::new();
-    for rule in policy.net_allow.iter().chain(&policy.net_deny) {
+    let allowed = policy.net_allow.iter().filter(|_| is_asked);
+    for rule in allowed.chain(&policy.net_deny) {
         let Target::Host(name) = &rule.target else { continue };
         if is_name(&rule.target) && !name.starts_with("*.") && !hosts.contains_key(name) {
             let found: BTreeSet<_> = (name.as_str(), 0)

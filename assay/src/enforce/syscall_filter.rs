@@ -12,9 +12,9 @@ use libc::sock_filter;
 use super::grant::Filter;
 
 // `struct seccomp_data` in include/uapi/linux/seccomp.h; both architectures are little-endian.
-const NUMBER: u32 = 0;
-const ARCHITECTURE: u32 = 4;
-const fn argument(index: u32) -> u32 {
+pub(super) const NUMBER: u32 = 0;
+pub(super) const ARCHITECTURE: u32 = 4;
+pub(super) const fn argument(index: u32) -> u32 {
     16 + 8 * index
 }
 
@@ -53,21 +53,21 @@ const TERMINAL_INPUT: [u32; 2] = [0x5412, 0x541c];
 /// `SYS_SOCKET` of `socketcall`
 const SOCKETCALL_SOCKET: u32 = 1;
 
-const LOAD: u16 = 0x20;
+pub(super) const LOAD: u16 = 0x20;
 const JUMP_IF_EQUAL: u16 = 0x15;
-const RETURN: u16 = 0x06;
+pub(super) const RETURN: u16 = 0x06;
 /// `SECCOMP_RET_ALLOW`
-const ALLOW: u32 = 0x7fff_0000;
+pub(super) const ALLOW: u32 = 0x7fff_0000;
 /// `SECCOMP_RET_ERRNO` with EACCES, and with ENOSYS.
 const REFUSE: u32 = 0x0005_000d;
 const UNKNOWN: u32 = 0x0005_0026;
 
-fn statement(code: u16, value: u32) -> sock_filter {
+pub(super) fn statement(code: u16, value: u32) -> sock_filter {
     sock_filter { code, jt: 0, jf: 0, k: value }
 }
 
 /// Runs `body` when what was loaded is `value`, else goes on behind it.
-fn when(value: u32, body: Vec<sock_filter>) -> Vec<sock_filter> {
+pub(super) fn when(value: u32, body: Vec<sock_filter>) -> Vec<sock_filter> {
     let over = u8::try_from(body.len()).expect("a body of this program is short");
     let mut code = vec![sock_filter { code: JUMP_IF_EQUAL, jt: 0, jf: over, k: value }];
     code.extend(body);
@@ -118,11 +118,15 @@ fn of_convention(calls: &Calls, families: &[u32]) -> Vec<sock_filter> {
 
 /// Filters this thread and everything it starts. `no_new_privs` must be set.
 pub fn apply(filter: Filter) -> io::Result<()> {
-    let mut code = match filter {
-        Filter::None => return Ok(()),
-        Filter::Families => program(&FAMILIES),
-        Filter::NoInternet => program(&FAMILIES_WITHOUT_INTERNET),
-    };
+    match filter {
+        Filter::None => Ok(()),
+        Filter::Families => install(program(&FAMILIES)),
+        Filter::NoInternet => install(program(&FAMILIES_WITHOUT_INTERNET)),
+    }
+}
+
+/// Adds a program to those that every call of this thread, and of what it starts, goes through.
+pub(super) fn install(mut code: Vec<sock_filter>) -> io::Result<()> {
     let filter = libc::sock_fprog {
         len: u16::try_from(code.len()).expect("the program is short"),
         filter: code.as_mut_ptr(),
@@ -142,31 +146,35 @@ pub fn is_possible() -> bool {
     result == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
 }
 
+/// Runs a program the way the kernel would.
+#[cfg(test)]
+pub(super) fn run(code: &[sock_filter], architecture: u32, number: u32, arguments: [u32; 3]) -> u32 {
+    let mut loaded = 0;
+    let mut at = 0;
+    loop {
+        let now = code[at];
+        at += 1;
+        match now.code {
+            LOAD => {
+                loaded = match now.k {
+                    NUMBER => number,
+                    ARCHITECTURE => architecture,
+                    offset => arguments[((offset - 16) / 8) as usize],
+                }
+            }
+            JUMP_IF_EQUAL => at += usize::from(if loaded == now.k { now.jt } else { now.jf }),
+            RETURN => return now.k,
+            other => panic!("instruction {other:#x}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs the program the way the kernel would.
     fn run(families: &[u32], architecture: u32, number: u32, arguments: [u32; 3]) -> u32 {
-        let code = program(families);
-        let mut loaded = 0;
-        let mut at = 0;
-        loop {
-            let now = code[at];
-            at += 1;
-            match now.code {
-                LOAD => {
-                    loaded = match now.k {
-                        NUMBER => number,
-                        ARCHITECTURE => architecture,
-                        offset => arguments[((offset - 16) / 8) as usize],
-                    }
-                }
-                JUMP_IF_EQUAL => at += usize::from(if loaded == now.k { now.jt } else { now.jf }),
-                RETURN => return now.k,
-                other => panic!("instruction {other:#x}"),
-            }
-        }
+        super::run(&program(families), architecture, number, arguments)
     }
 
     #[test]

@@ -34,12 +34,14 @@ fn survey_of(policy: &Policy, there: &[(&str, Kind)]) -> Survey {
         listings.entry(directory.as_bytes().to_vec()).or_default().push((name.as_bytes().to_vec(), *kind));
     }
     Survey {
+        unsearched: BTreeSet::new(),
         fs_allow: look(&policy.fs_allow),
         fs_deny: look(&policy.fs_deny),
         exec_allow: look(policy.exec_allow.as_deref().unwrap_or_default()),
         exec_deny: look(&policy.exec_deny),
         loaders: vec![b"/lib/ld.so".to_vec()],
         hosts: BTreeMap::new(),
+        hosts_file: BTreeMap::new(),
         above_missing: BTreeMap::new(),
         sockets: there
             .iter()
@@ -60,7 +62,7 @@ fn plan_of(yaml: &str, there: &[(&str, Kind)], abi: u32, means: Means) -> Plan {
 }
 
 const ALL_MEANS: Means =
-    Means { mounts: true, cgroup_programs: true, syscall_filter: true, placeholders_on: None };
+    Means { mounts: true, cgroup_programs: true, names: true, syscall_filter: true, placeholders: false };
 
 /// Degradations in the form `component reason detail`.
 fn reasons(plan: &Plan) -> Vec<String> {
@@ -250,4 +252,30 @@ fn without_cgroup_programs_no_network_is_still_no_network() {
     assert_eq!(net_reasons(&plan), ["address-not-held 127.0.0.1:1", "udp-not-held udp"]);
     assert_eq!(plan.filter, Filter::Families);
     assert_eq!(plan_of("fs: {}", &[], 7, ALL_MEANS).filter, Filter::Families);
+}
+
+#[test]
+fn what_may_be_written_but_not_read_is_hidden_and_told() {
+    let yaml = "fs: {allow: [{path: /w, access: [read, write]}, /r], deny: [{path: /w/f, access: [read]}, {path: /r/f, access: [read]}]}";
+    let plan = plan_of(yaml, &[("/w", D), ("/w/f", F), ("/r", D), ("/r/f", F)], 7, ALL_MEANS);
+    assert_eq!(reasons(&plan), ["fs allow-hidden ${WORKDIR}/f"]);
+    assert!(plan.holds.iter().all(|hold| hold.means == MountMeans::MaskFile));
+}
+
+#[test]
+fn of_the_base_a_run_sees_its_own_processes_only() {
+    let proc = |yaml: &str, means| {
+        let text = format!("api_version: assay/v1\n{yaml}");
+        let policy = load_bytes(b"p", text.as_bytes(), &Context::for_tests(), &NoFiles).unwrap();
+        let plan = plan(&policy, &Landlock::of_abi(7), &survey_of(&policy, &[("/proc", D)]), means);
+        (plan.is_proc_own, reasons(&plan).iter().any(|reason| reason.contains(PROCESSES_VISIBLE)))
+    };
+    assert_eq!(proc("", ALL_MEANS), (true, false));
+    assert_eq!(proc("", Means::default()), (false, true));
+    assert_eq!(proc("base: none", ALL_MEANS), (false, false));
+    assert_eq!(proc("fs: {allow: [{path: /proc/sys, access: [read, write]}]}", ALL_MEANS), (true, false));
+    for asked in ["/proc", "/", "/proc/*/stat", "/proc/1/status", "/**/stat"] {
+        let yaml = format!("fs: {{allow: [{{path: '{asked}', access: [read]}}]}}");
+        assert_eq!(proc(&yaml, ALL_MEANS), (false, false), "{asked}");
+    }
 }
