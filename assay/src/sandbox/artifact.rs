@@ -56,6 +56,16 @@ pub struct Target {
     directory: OwnedFd,
 }
 
+/// A directory in which nothing can be made is told before the command runs. What else may be in the way shows when
+/// something is.
+fn refuse_closed(directory: &OwnedFd) -> io::Result<()> {
+    use rustix::io::Errno;
+    match rustix::fs::accessat(directory, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS) {
+        Err(error @ (Errno::ROFS | Errno::ACCESS)) => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 impl Target {
     /// Opens the directory of `path`. Nothing is written yet.
     pub fn prepare(path: &Path) -> Result<Self, ArtifactError> {
@@ -67,6 +77,7 @@ impl Target {
         }
         let name = path.file_name().ok_or_else(|| invalid("it names no file"))?.to_owned();
         let directory = open_directory(&parent_of(path)).map_err(failed)?;
+        refuse_closed(&directory).map_err(failed)?;
         let target = Self { path: path.to_owned(), name, directory };
         target.refuse_special().map_err(failed)?;
         Ok(target)
@@ -145,10 +156,24 @@ impl Target {
         end().map_err(|source| ArtifactError { path: self.path.clone(), source })
     }
 
+    /// Removes what the process `maker` was writing beside the target when it was killed.
+    pub fn remove_leftover(&self, maker: u32) {
+        // The names beyond the first are for when somebody else has it.
+        for attempt in 0..4 {
+            let name = temporary_name(maker, attempt);
+            let Ok(stat) = rustix::fs::statat(&self.directory, &name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1 {
+                rustix::fs::unlinkat(&self.directory, &name, AtFlags::empty()).ok();
+            }
+        }
+    }
+
     /// A new file beside the target, which nobody else can have made or opened.
     fn create_beside(&self, owner: Owner) -> io::Result<(OsString, File)> {
         for attempt in 0..1000u32 {
-            let name = OsString::from(format!(".assay-{}-{attempt}.tmp", std::process::id()));
+            let name = temporary_name(std::process::id(), attempt);
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDWR;
             match rustix::fs::openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR) {
                 Err(rustix::io::Errno::EXIST) => {}
@@ -195,6 +220,10 @@ impl Target {
             Err(io::Error::other("its directory was replaced during the run"))
         }
     }
+}
+
+fn temporary_name(maker: u32, attempt: u32) -> OsString {
+    format!(".assay-{maker}-{attempt}.tmp").into()
 }
 
 /// Writes one artifact whose directory nobody else changes meanwhile.

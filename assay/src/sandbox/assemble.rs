@@ -5,28 +5,37 @@ use std::collections::BTreeMap;
 use assay_common::limits::PROCESSES_LEN;
 
 use super::capabilities;
+use super::descendants::Fate;
 use super::host_facts;
+use super::inheritance::Inheritance;
 use super::outcome::ChildEnd;
-use super::recorder::{Ended, Record};
+use super::recorder::{Ended, ObserverEnd, Record};
 use super::withheld::Withheld;
-use crate::evidence::{Component, Coverage, Degradation, Evidence, Observed, identity};
+use crate::evidence::{Component, Coverage, Degradation, ENDED_COUNTER, Evidence, Observed, identity};
+use crate::observe::kernel::counted::Counted;
 use crate::observe::kernel::programs::{Counters, ProgramsError};
 use crate::observe::loss::{Completeness, Kind, LossLedger};
 use crate::observe::pipeline::Totals;
+use crate::observe::witness::{self, Comparison, WitnessCounts};
 use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
 use crate::profile::effect::{Effect, EffectResult, FsOp, NetEffectOp};
 use crate::profile::name::Name;
+
+/// The observer of the run was killed: what it had seen is told, and that it is not all.
+pub const OBSERVER_DIED: &str = "observer-died";
 
 /// Adds up what the pipeline and the kernel half counted.
 pub fn record(
     totals: Totals,
     counters: Result<Counters, ProgramsError>,
+    counted: Result<Counted, ProgramsError>,
     missing_fields: &[String],
 ) -> Record {
     let mut ledger = totals.ledger;
     let mut told = BTreeMap::from([
         ("records".to_owned(), totals.records),
         ("observations".to_owned(), totals.observations),
+        ("counted".to_owned(), totals.repeated + totals.failures),
     ]);
     told.extend(totals.filtered.iter().map(|(reason, count)| (format!("filtered.{reason}"), *count)));
     match counters {
@@ -46,6 +55,20 @@ pub fn record(
         }
         Err(error) => admit_all(&mut ledger, "losses-unknown", &error.to_string()),
     }
+    let unknown = totals.unknown;
+    if unknown > 0 {
+        // What they are like was sent and did not arrive, or was not the command's.
+        *ledger.lost.entry("open".to_owned()).or_default() += unknown;
+    }
+    match counted {
+        // What the kernel half says it counted has to be there.
+        Ok(counted) if counted.repeated != totals.repeated + unknown => {
+            let detail = format!("{} acts were counted and {} told", counted.repeated, totals.repeated);
+            admit_all(&mut ledger, "records-unaccounted", &detail);
+        }
+        Ok(_) => {}
+        Err(error) => admit_all(&mut ledger, "losses-unknown", &error.to_string()),
+    }
     for field in missing_fields.iter().filter(|field| field.starts_with("unix_")) {
         ledger.admit(Kind::Net, "kernel-field-missing", field);
     }
@@ -59,7 +82,57 @@ pub fn record(
     if !totals.has_started {
         admit_all(&mut ledger, "start-not-seen", "the start of the command was not recorded");
     }
-    Record { ledger, counters: told }
+    Record { ledger, counters: told, second_witness: None }
+}
+
+/// Holds the second witness against the first, where there is one. After all that the first admits.
+pub fn hear_second_witness(
+    record: &mut Record,
+    comparison: Option<&Comparison>,
+    obstacle: Option<String>,
+    counts: Result<WitnessCounts, ProgramsError>,
+) {
+    record.second_witness = Some(match comparison {
+        Some(comparison) => {
+            let counts = counts.map_err(|error| error.to_string());
+            let (word, counters) = witness::judge(comparison, counts, &mut record.ledger);
+            record.counters.extend(counters);
+            word
+        }
+        None => format!("absent: {}", obstacle.unwrap_or_default()),
+    });
+}
+
+/// Admits what the kernel did not call our programs for.
+pub fn admit_skipped(ledger: &mut LossLedger, skipped: Result<u64, ProgramsError>) {
+    match skipped {
+        Ok(0) => {}
+        Ok(times) => admit_all(ledger, "probes-skipped", &format!("{times} times, for any task of the host")),
+        Err(error) => admit_all(ledger, "losses-unknown", &error.to_string()),
+    }
+}
+
+/// Admits that whoever read the records was killed. What had not reached its heir is counted as unaccounted besides.
+/// `untaken` says why that did not reach it which had been read.
+pub fn admit_death(ledger: &mut LossLedger, untaken: Option<&str>) {
+    admit_all(ledger, OBSERVER_DIED, "it was killed before the run was over, and the run was ended for that");
+    if let Some(why) = untaken {
+        admit_all(ledger, "record-not-taken-over", why);
+    }
+}
+
+/// Admits what the command was given that reaches further than its calls show.
+pub fn admit_inherited(ledger: &mut LossLedger, inherited: &Inheritance) {
+    for (kinds, reason, detail) in &inherited.unseen {
+        kinds.iter().for_each(|kind| ledger.admit(*kind, reason, detail.as_str()));
+    }
+}
+
+/// Admits what processes do that were left to run on: nobody looks at it.
+pub fn admit_left(ledger: &mut LossLedger, fate: Fate) {
+    if fate == Fate::Left {
+        admit_all(ledger, "left-running", "processes of the run were left to run on, and are not observed");
+    }
 }
 
 fn admit_all(ledger: &mut LossLedger, reason: &str, detail: &str) {
@@ -113,7 +186,11 @@ pub fn evidence(
         folded: canonical.folded,
         programs,
         processes: canonical.processes,
-        host: host_facts::host(),
+        host: {
+            let mut host = host_facts::host();
+            host.extend(record.second_witness.map(|word| ("second_witness".to_owned(), word)));
+            host
+        },
         versions: host_facts::versions(),
         policy_digest: None,
         mode: ended.request.mode.as_str().into(),
@@ -129,7 +206,7 @@ pub fn evidence(
     };
     let mut evidence =
         Evidence { identity: canonical.identity, observed, coverage: Coverage { ledger: record.ledger } };
-    ended.hold.judge(&mut evidence);
+    ended.hold.judge(&mut evidence, &canonical.details);
     evidence.count_ends();
     let told = withheld
         .map(|withheld| withheld.attribute(&mut evidence, capabilities::of_program))
@@ -140,7 +217,9 @@ pub fn evidence(
 
 /// What we decided, as far as it is known before the artifacts are written.
 fn verdict(ended: &Ended, evidence: &Evidence) -> &'static str {
-    if unauthorised(evidence) > 0 {
+    if ended.observer == ObserverEnd::Died {
+        "failed"
+    } else if unauthorised(evidence) > 0 {
         "unauthorised"
     } else if denied_by_policy(evidence) > 0 {
         "denied"
@@ -203,13 +282,11 @@ pub fn denied_by_policy(evidence: &Evidence) -> u64 {
 
 /// Where work left the tree of the run, a sentence each.
 pub fn departures(evidence: &Evidence) -> Vec<String> {
-    let effects = evidence.identity.effects.iter();
-    effects
-        .filter_map(|effect| {
-            let what = super::hold::ends_observation(effect)?;
-            let Effect::Net(net) = effect else { return None };
-            let address = net.address.as_ref().map(Name::as_str).unwrap_or_default();
-            Some(format!("observation ended here: {address} is {what}, which may work on for the command"))
+    let counters = evidence.observed.counters.keys();
+    counters
+        .filter_map(|name| name.strip_prefix(ENDED_COUNTER))
+        .map(|address| {
+            format!("observation ended here: {address} acts for whoever asks, and what it did for the command is not in the record")
         })
         .collect()
 }
@@ -239,5 +316,26 @@ pub fn end_words(child: ChildEnd) -> String {
         ChildEnd::Exited(code) => format!("exited with {code}"),
         ChildEnd::Signalled(number) => format!("was ended by {}", super::signals::name_of(number)),
         ChildEnd::TimedOut => "timed out".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_heir_could_not_take_over_is_admitted_of_every_kind() {
+        let admitted = |untaken: Option<&str>| {
+            let mut ledger = LossLedger::default();
+            admit_death(&mut ledger, untaken);
+            assert!(Kind::ALL.iter().all(|kind| ledger.completeness(*kind) == Completeness::Partial));
+            format!("{ledger:?}")
+        };
+        let told = admitted(Some("the spool cannot be read"));
+        assert_eq!(told.matches("record-not-taken-over").count(), Kind::ALL.len(), "{told}");
+        assert_eq!(told.matches("the spool cannot be read").count(), Kind::ALL.len(), "{told}");
+        let told = admitted(None);
+        assert_eq!(told.matches(OBSERVER_DIED).count(), Kind::ALL.len(), "{told}");
+        assert!(!told.contains("record-not-taken-over"), "{told}");
     }
 }

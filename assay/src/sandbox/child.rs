@@ -2,6 +2,7 @@
 //! ended when its time is over.
 
 use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ pub enum LaunchError {
     /// A signal or its own exit ended the launcher first.
     #[error("start the command: its launcher ended first")]
     Ended(ChildEnd),
+    /// It could not hold all, and all must be held.
+    #[error("--fail-closed, and this cannot be held: {0}")]
+    Unheld(String),
     /// Another part of the preparation failed meanwhile.
     #[error("{0}")]
     Elsewhere(String),
@@ -69,6 +73,11 @@ impl Launch {
         self.pid
     }
 
+    /// What an heir must not hold: by its end the launcher notices that nobody will say the word.
+    pub fn line(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
     /// Waits until all is done but the start. Tells what could not be held.
     pub fn wait_ready(&mut self) -> Result<Vec<Unheld>, LaunchError> {
         match Answer::receive(&mut self.stream)? {
@@ -79,9 +88,10 @@ impl Launch {
         }
     }
 
-    /// Says the word, and returns when the command runs.
-    pub fn go(mut self) -> Result<u32, LaunchError> {
-        if self.stream.write_all(&[GO]).is_err() {
+    /// Says the word, and returns when the command runs. `heir` is a process that the command must leave alone.
+    pub fn go(mut self, heir: Option<u32>) -> Result<u32, LaunchError> {
+        let word = [&[GO][..], &heir.unwrap_or(0).to_le_bytes()].concat();
+        if self.stream.write_all(&word).is_err() {
             return Err(self.explain_end());
         }
         let mut is_starting = false;

@@ -50,6 +50,13 @@ pub fn let_go_of_stdio() {
     }
 }
 
+/// The same for stderr, in a process that has nothing to say there.
+pub fn let_go_of_stderr() {
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        rustix::stdio::dup2_stderr(&null).ok();
+    }
+}
+
 /// Closes everything above stderr except `keep`.
 pub fn close_all_but(keep: RawFd) {
     let keep = keep as libc::c_uint;

@@ -1,37 +1,51 @@
 //! The policy of a run: loaded, planned for this host, put in place, and asked about what happened.
 
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::os::fd::AsFd as _;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::cgroup::Group;
 use super::environment::Environment;
+use super::given;
+use super::interpreter;
 use super::notice::Notices;
 use super::outcome::NotStarted;
+use super::parts::{IN_PART, refuse_parts};
 use super::recorder::Places;
 use super::request::{Mode, PolicySource, SandboxRequest};
+use super::scratch;
+use super::sources;
 use super::stage::Stage;
-use crate::enforce::files::{HostFiles, nameservers};
+use super::ungranted::{self, Paths, is_ungranted};
+use crate::enforce::files::HostFiles;
 use crate::enforce::mounts::Means as MountMeans;
 use crate::enforce::status::explain_all;
-use crate::enforce::{Confinement, Means, Plan, cgroup, plan, survey};
-use crate::evidence::{Degradation, Evidence};
+use crate::enforce::survey::Survey;
+use crate::enforce::{Confinement, Means, Plan, cgroup, deny_other_names, plan, survey};
+use crate::evidence::{Actor, Degradation, Evidence, Refusal};
 use crate::host::probe::probe;
 use crate::host::{Host, Right};
+use crate::observe::kernel::answers::NamesWanted;
 use crate::policy::check::{Denial, path_of_name};
-use crate::policy::telling;
-use crate::policy::{Context, Files as _, Policy, Request, Verdict, judge, judge_effect, load, load_builtin};
-use crate::profile::canonical::Barriers;
-use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp, NetEffectOp};
+use crate::policy::telling::{self, Told};
+use crate::policy::{
+    Context, Files as _, Policy, Request, Verdict, judge, judge_effect_at, judge_with_port, load,
+    load_builtin,
+};
+use crate::profile::barriers::Barriers;
+use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp};
+use crate::profile::identity::{Details, EffectFacts};
 use crate::profile::name::{Name, unescape};
 
 /// A policy and what is in place of it.
 #[derive(Debug)]
 pub struct Hold {
     policy: Policy,
-    mode: Mode,
+    /// `None` in a dry run.
     plan: Option<Plan>,
     /// Kept until the last process of the run is gone.
     programs: Option<cgroup::Held>,
@@ -51,15 +65,9 @@ impl Hold {
         notices: &dyn Notices,
     ) -> Result<Self, NotStarted> {
         let group = stage.group().ok();
-        let policy = read(request, places, notices)?;
-        let mut hold = Self {
-            policy,
-            mode: request.mode,
-            plan: None,
-            programs: None,
-            scratch: None,
-            given: files_given(),
-        };
+        let mut policy = read(request, places, notices)?;
+        let unsearched = deny_other_names(&mut policy);
+        let mut hold = Self { policy, plan: None, programs: None, scratch: None, given: given::files() };
         if request.mode == Mode::DryRun {
             return Ok(hold);
         }
@@ -69,21 +77,34 @@ impl Hold {
         means.cgroup_programs &= group.is_some();
         if request.is_fail_closed && means.mounts {
             hold.scratch = stage.scratch().map(Path::to_owned);
-            means.placeholders_on = hold.scratch.as_deref().and_then(device_of);
+            means.placeholders = hold.scratch.is_some();
         }
-        hold.put_in_place(&host, means, group, notices);
+        hold.put_in_place(&host, means, group, unsearched, notices);
         hold.tell_unheld(request, means.mounts, notices)?;
         Ok(hold)
     }
 
     /// Plans, and attaches the network programs; without them when they cannot be attached.
-    fn put_in_place(&mut self, host: &Host, mut means: Means, group: Option<&Group>, notices: &dyn Notices) {
-        let found = survey(&self.policy);
+    fn put_in_place(
+        &mut self,
+        host: &Host,
+        mut means: Means,
+        group: Option<&Group>,
+        unsearched: BTreeSet<Vec<u8>>,
+        notices: &dyn Notices,
+    ) {
+        let mut found = Survey { unsearched, ..survey(&self.policy, !means.names) };
+        if let (Some(scratch), true) = (&self.scratch, means.placeholders) {
+            scratch::keep_coverable(&mut found.above_missing, scratch);
+        }
         let mut planned = plan(&self.policy, &host.landlock, &found, means);
-        if let (Some(table), Some(group)) = (&planned.net, group) {
+        if let (Some(table), Some(group)) = (&planned.net, group)
+            // Those that names concern wait for who reads the answers: `hold_names`.
+            && table.names.is_empty()
+        {
             let attached =
                 File::open(group.directory()).map_err(|error| error.to_string()).and_then(|directory| {
-                    cgroup::hold(table, directory.as_fd()).map_err(|error| error.to_string())
+                    cgroup::hold(table, directory.as_fd(), None).map_err(|error| error.to_string())
                 });
             match attached {
                 Ok(programs) => self.programs = Some(programs),
@@ -95,6 +116,34 @@ impl Hold {
             }
         }
         self.plan = Some(planned);
+    }
+
+    /// The names that the run is held to as their answers come; `None` when there are none.
+    pub fn names(&self) -> Option<NamesWanted> {
+        let table = self.plan.as_ref()?.net.as_ref().filter(|table| !table.names.is_empty())?;
+        let ends = table.names.iter().map(|class| class.reversed.clone()).collect();
+        let denies = table.names.iter().map(|class| !class.deny.is_empty()).collect();
+        Some(NamesWanted { ends, denies, servers: table.servers.clone() })
+    }
+
+    /// Attaches the network programs that ask for the addresses of names. Without them the command must not start.
+    pub fn hold_names(
+        &mut self,
+        group: Option<&Group>,
+        addresses: Option<BorrowedFd<'_>>,
+    ) -> Result<(), NotStarted> {
+        let table = self.plan.as_ref().and_then(|plan| plan.net.as_ref());
+        let Some(table) = table.filter(|table| !table.names.is_empty()) else { return Ok(()) };
+        let group =
+            group.ok_or_else(|| NotStarted::Failed("hold the names of the policy: no group".into()))?;
+        let programs = File::open(group.directory())
+            .map_err(|error| error.to_string())
+            .and_then(|directory| {
+                cgroup::hold(table, directory.as_fd(), addresses).map_err(|error| error.to_string())
+            })
+            .map_err(NotStarted::Failed)?;
+        self.programs = Some(programs);
+        Ok(())
     }
 
     fn tell_unheld(
@@ -134,10 +183,16 @@ impl Hold {
         let path = environment.value(b"PATH").map(|path| path.as_bytes().to_vec());
         let mut first = None;
         // As with any other refusal, the search along PATH goes on after one.
-        for file in find_programs(program.as_bytes(), path.as_deref(), places) {
-            match judge(&self.policy, Request::Exec(&file)) {
-                Verdict::Allowed { .. } => return Ok(()),
-                Verdict::Denied(denial) => {
+        for file in interpreter::find_programs(program.as_bytes(), path.as_deref(), places) {
+            // A script is started by its interpreter, and that by the next.
+            let needed = interpreter::with_interpreters(file);
+            let denied = needed.filter_map(|file| match judge(&self.policy, Request::Exec(&file)) {
+                Verdict::Allowed { .. } => None,
+                Verdict::Denied(denial) => Some(denial),
+            });
+            match denied.take(1).last() {
+                None => return Ok(()),
+                Some(denial) => {
                     first.get_or_insert(denial);
                 }
             }
@@ -161,11 +216,23 @@ impl Hold {
         self.plan.iter().flat_map(|plan| &plan.degradations)
     }
 
+    /// Whether a mask or a placeholder hides something from the run.
+    pub fn hides(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| {
+            let is_mask = |means| matches!(means, MountMeans::MaskDirectory | MountMeans::MaskFile);
+            !plan.placeholders.is_empty() || plan.holds.iter().any(|hold| is_mask(hold.means))
+        })
+    }
+
     /// What the run may find in its way.
     pub fn barriers(&self) -> Barriers {
         let Some(plan) = &self.plan else { return Barriers::default() };
         let mut barriers =
             Barriers { is_landlocked: plan.ruleset.handled.contains(&Right::Refer), ..Barriers::default() };
+        barriers.has_given_directories = given::has_directory();
+        if plan.is_proc_own {
+            barriers.hidden_processes = processes();
+        }
         for hold in &plan.holds {
             match hold.means {
                 MountMeans::MaskDirectory | MountMeans::MaskFile => barriers.masked.push(hold.path.clone()),
@@ -191,17 +258,32 @@ impl Hold {
     }
 
     /// Adds to the evidence what the policy says to each effect, and what it governs.
-    pub fn judge(&self, evidence: &mut Evidence) {
+    pub fn judge(&self, evidence: &mut Evidence, details: &Details) {
         let roots = roots_of(evidence);
-        let is_held = self.mode != Mode::DryRun;
+        let folds = &evidence.observed.folded;
+        let paths = LazyCell::new(|| Paths::of(folds, &roots));
         for (effect, facts) in &mut evidence.observed.effects {
-            let verdict = self.verdict(effect, &roots);
+            let verdict = self.verdict_by_number(effect, facts, &roots, details);
             facts.is_authorised = Some(verdict.is_allowed());
             if result_of(effect) == EffectResult::Denied {
-                let is_ours = is_held && (!verdict.is_allowed() || facts.denied_by == Some("policy"));
+                let is_in_the_way = facts.denied_by == Some("policy");
+                let is_ungranted = self.plan.as_ref().map(|plan| is_ungranted(&plan.ruleset, effect, &paths));
+                let is_ours = is_ungranted.is_some_and(|is| is || is_in_the_way || !verdict.is_allowed());
                 facts.denied_by = Some(if is_ours { "policy" } else { "system" });
+                if is_ours && verdict.is_allowed() {
+                    let remedy = if is_in_the_way { IN_THE_WAY } else { ungranted::REMEDY };
+                    facts.refused = Some(Box::new(Refusal { rule: None, at: None, remedy: remedy.into() }));
+                }
+            }
+            let is_told = facts.denied_by == Some("policy") || result_of(effect) == EffectResult::Ok;
+            if let (true, Verdict::Denied(denial)) = (is_told, &verdict) {
+                facts.refused = Some(Box::new(refusal(denial, effect)));
+            }
+            if result_of(effect) == EffectResult::Ok && verdict.is_allowed() {
+                facts.by = None;
             }
         }
+        refuse_parts(evidence, &details.parts);
         evidence.observed.policy_digest = Some(self.policy.digest);
         if let Some(plan) = &self.plan {
             evidence.observed.not_governed.clone_from(&plan.not_governed);
@@ -211,7 +293,7 @@ impl Hold {
     /// What the policy stopped, and what happened without its authority: a line for what one rule would allow.
     pub fn sentences(&self, evidence: &Evidence) -> Vec<String> {
         let roots = roots_of(evidence);
-        let mut denials = Vec::new();
+        let (mut denials, mut held) = (Vec::new(), Vec::new());
         for (effect, facts) in &evidence.observed.effects {
             let was_denied = result_of(effect) == EffectResult::Denied;
             let tells = if was_denied {
@@ -222,23 +304,51 @@ impl Hold {
             if !tells {
                 continue;
             }
-            if let Verdict::Denied(denial) = self.verdict(effect, &roots) {
-                let word = if was_denied { "denied" } else { "not authorised" };
-                let what = folded(&denial.what, effect);
-                let remedy = folded(&denial.remedy, effect);
-                denials.push((word, Denial { what, remedy, ..denial }));
-            }
+            let Verdict::Denied(denial) = self.verdict(effect, &facts.addresses, &roots) else {
+                let by = facts.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+                let what = named(effect);
+                let why = facts.refused.as_ref().map_or("", |refused| &refused.remedy);
+                // What it was part of has its line.
+                if why != IN_PART {
+                    held.push(format!("denied: {what}{by}: {why}"));
+                }
+                continue;
+            };
+            let word = if was_denied { "denied" } else { "not authorised" };
+            let what = folded(&denial.what, effect);
+            let remedy = folded(&denial.remedy, effect);
+            let by = facts.by.as_deref().map(Actor::to_string);
+            denials.push(Told { word, by, denial: Denial { what, remedy, ..denial } });
         }
-        telling::tell(denials)
+        let mut lines = telling::tell(denials);
+        lines.append(&mut held);
+        lines
     }
 
-    fn verdict(&self, effect: &Effect, roots: &[(String, Vec<u8>)]) -> Verdict {
+    /// As [`Self::verdict`]; somebody else's port that the kernel chose is held by its number.
+    fn verdict_by_number(
+        &self,
+        effect: &Effect,
+        facts: &EffectFacts,
+        roots: &[(String, Vec<u8>)],
+        details: &Details,
+    ) -> Verdict {
+        let numbers = details.ports.get(effect).into_iter().flatten();
+        let verdicts: Vec<_> =
+            numbers.filter_map(|number| judge_with_port(&self.policy, effect, *number, roots)).collect();
+        match verdicts.first() {
+            Some(first) if verdicts.iter().all(Verdict::is_allowed) => first.clone(),
+            _ => self.verdict(effect, &facts.addresses, roots),
+        }
+    }
+
+    fn verdict(&self, effect: &Effect, addresses: &BTreeSet<IpAddr>, roots: &[(String, Vec<u8>)]) -> Verdict {
         if let Effect::Fs(FsEffect { op: FsOp::Write, path, result: EffectResult::Ok, .. }) = effect
             && self.given.contains(&path_of_name(path, roots))
         {
             return Verdict::Allowed { rule: "given open for writing".into(), place: None };
         }
-        judge_effect(&self.policy, effect, roots)
+        judge_effect_at(&self.policy, effect, addresses, roots)
     }
 
     /// Takes the network programs away again: the run is over.
@@ -247,34 +357,40 @@ impl Hold {
     }
 }
 
-/// Regular files that the command inherits open for writing, by path.
-fn files_given() -> Vec<Vec<u8>> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let info = Path::new("/proc/self/fdinfo").join(&name);
-        let info = std::fs::read_to_string(info).unwrap_or_default();
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-        let Some(flags) = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok()) else { continue };
-        let is_writable = matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR);
-        let is_kept = flags & libc::O_CLOEXEC == 0;
-        if is_kept
-            && is_writable
-            && std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file())
-            && let Ok(path) = std::fs::read_link(entry.path())
-        {
-            files.push(path.into_os_string().into_encoded_bytes());
+/// An effect in a few words.
+fn named(effect: &Effect) -> String {
+    match effect {
+        Effect::Fs(fs) => {
+            let to = fs.to.as_ref().map(|to| format!(" to {to}")).unwrap_or_default();
+            format!("{} {}{to}", fs.op.as_str(), fs.path)
+        }
+        Effect::Exec(exec) => format!("execute {}", exec.path),
+        Effect::Net(net) => {
+            let address = net.address.as_ref().map(Name::as_str).unwrap_or_default();
+            format!("{} {} {address}", net.op.as_str(), net.proto)
         }
     }
-    files
 }
 
-fn device_of(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|meta| meta.dev())
+/// Why an act ended that the policy by itself allows.
+const IN_THE_WAY: &str = "a mount that holds a deny at, above or beneath it was in the way";
+
+/// All processes that there are. Before the command starts none of them is the run's, but for the launcher.
+fn processes() -> BTreeSet<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 fn sentence(denial: &Denial) -> String {
     format!("{}: {}; {}", denial.what, denial.why(), denial.remedy)
+}
+
+fn refusal(denial: &Denial, effect: &Effect) -> Refusal {
+    Refusal {
+        rule: denial.rule.as_ref().map(|(rule, _)| rule.clone()),
+        at: denial.rule.as_ref().map(|(_, place)| place.to_string()),
+        remedy: folded(&denial.remedy, effect),
+    }
 }
 
 /// What changes from run to run in a name of this effect is written `*`: so a policy would allow it.
@@ -318,7 +434,8 @@ fn read(request: &SandboxRequest, places: &Places, notices: &dyn Notices) -> Res
         // Without a private directory nothing is granted in its name.
         tmpdir: places.tmpdir.as_deref().map_or_else(|| b"/nonexistent/tmpdir".to_vec(), real),
         caller_tmpdir: bytes(&places.caller_tmpdir),
-        nameservers: nameservers(),
+        runtime_dir: bytes(&places.runtime_dir),
+        nameservers: sources::nameservers(),
     };
     let loaded = match &request.policy {
         PolicySource::Builtin => load_builtin(&context, &HostFiles),
@@ -340,38 +457,4 @@ fn read(request: &SandboxRequest, places: &Places, notices: &dyn Notices) -> Res
             Err(NotStarted::Refused(format!("the policy is not valid: {count}")))
         }
     }
-}
-
-/// The files that the launcher will try, links followed.
-fn find_programs(program: &[u8], path: Option<&[u8]>, places: &Places) -> Vec<Vec<u8>> {
-    let workdir = places.workdir.as_deref().unwrap_or_else(|| Path::new("/"));
-    super::exec::candidates(program, path)
-        .into_iter()
-        .map(|candidate| workdir.join(std::ffi::OsStr::from_bytes(candidate.to_bytes())))
-        .filter(|file| is_program(file))
-        .filter_map(|file: PathBuf| HostFiles.real(file.as_os_str().as_bytes()))
-        .collect()
-}
-
-fn is_program(file: &Path) -> bool {
-    std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-/// Whether an effect has left the tree of the run: work goes on in a process that no longer belongs to it.
-pub fn ends_observation(effect: &Effect) -> Option<&'static str> {
-    let Effect::Net(net) = effect else { return None };
-    if net.op != NetEffectOp::Connect || net.proto != "unix" || net.result != EffectResult::Ok {
-        return None;
-    }
-    let address = net.address.as_ref().map(Name::as_str)?;
-    let ends = [
-        ("/docker.sock", "a container engine"),
-        ("/podman.sock", "a container engine"),
-        ("/containerd.sock", "a container engine"),
-        ("/crio.sock", "a container engine"),
-        ("/bus", "a message bus"),
-        ("/system_bus_socket", "a message bus"),
-        ("/systemd/private", "the service manager"),
-    ];
-    ends.into_iter().find(|(end, _)| address.ends_with(end)).map(|(_, what)| what)
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::recorder::Places;
-use super::request::{RunAs, SandboxRequest};
+use super::request::SandboxRequest;
+use super::start;
 use crate::canon::digest::Digest;
 use crate::evidence::timestamp::Timestamp;
 use crate::observe::kernel::programs::object;
@@ -36,16 +37,13 @@ pub fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
 
 /// What names are relative to: each place as resolved, then as given where that differs.
 pub fn roots(request: &SandboxRequest, places: &Places, group: &Path) -> Roots {
-    let uid = match &request.user {
-        RunAs::Ourselves => rustix::process::getuid().as_raw(),
-        RunAs::User(user) => user.uid,
-    };
+    let uid = start::uid_of_child(request);
     Roots {
         workdir: spellings(places.workdir.as_deref()),
         home: spellings(places.home.as_deref()),
         tmpdir: spellings(places.tmpdir.as_deref()),
         caller_tmpdir: spellings(Some(&places.caller_tmpdir)),
-        runtime_dir: spellings(places.runtime_dir.as_deref()),
+        runtime_dir: spellings(Some(&places.runtime_dir)),
         cgroups: cgroup_places(group),
         user: user_name(uid),
         uid: Some(uid),

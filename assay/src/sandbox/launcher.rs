@@ -18,9 +18,10 @@ use super::mountinfo::{self, Mount};
 use super::spec::{Answer, Ids, LaunchSpec, Stage, Unheld};
 use super::{capabilities, descriptors, exec, namespace, signals};
 use crate::enforce::Confinement;
-use crate::enforce::confine::ConfineError;
+use crate::enforce::confine::{self, ConfineError};
+use crate::enforce::observer_guard::{self, watchers};
 
-/// Says "start".
+/// Says "start"; the id of the heir follows, or 0.
 pub const GO: u8 = b'g';
 
 /// `CGROUP2_SUPER_MAGIC` and `CGROUP_SUPER_MAGIC` in `include/uapi/linux/magic.h`.
@@ -50,15 +51,26 @@ fn launch(stream: &mut UnixStream) -> Result<(), Failure> {
     if let Some(file) = &spec.procs_file {
         std::fs::write(file, "0").map_err(|error| at(Stage::Group, &error))?;
     }
+    // In a dry run the policy refuses nothing, and nothing else does. Looked for while they can be seen.
+    let watchers = spec.settings.ruleset.as_ref().map(|_| watchers());
     let unheld = give_up(&spec)?;
     if let Some(directory) = &spec.workdir {
         std::env::set_current_dir(directory).map_err(|error| at(Stage::Workdir, &error))?;
     }
 
     Answer::Ready { unheld }.send(stream).map_err(|error| at(Stage::Spec, &error))?;
-    let mut word = [0u8; 1];
+    let mut word = [0u8; 5];
     if stream.read_exact(&mut word).is_err() || word[0] != GO {
         return Ok(());
+    }
+    if let Some(watchers) = watchers {
+        let [_, heir @ ..] = word;
+        // Who came into being since then.
+        let watchers = match u32::from_le_bytes(heir) {
+            0 => watchers,
+            heir => observer_guard::with(watchers, heir),
+        };
+        confine::guard(&watchers).map_err(|error| refused(&error))?;
     }
 
     signals::restore(&spec.settings.inherited).map_err(|error| at(Stage::Signals, &error))?;
@@ -72,6 +84,11 @@ fn launch(stream: &mut UnixStream) -> Result<(), Failure> {
 fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
     let mut unheld = Vec::new();
     let settings = &spec.settings;
+    // Landlock and capabilities are a thread's: another one would go on without.
+    if settings.ruleset.is_some() && !is_single_threaded() {
+        let detail = Some("the launcher has more than one thread".to_owned());
+        return Err(Failure { stage: Stage::Ruleset, errno: libc::EBUSY, detail });
+    }
     let confinement = settings.ruleset.as_deref().map(Confinement::from_bytes).transpose();
     let confinement = confinement.map_err(|error| refused(&error))?.unwrap_or_default();
     if spec.procs_file.is_some() && !close_control_groups() {
@@ -80,6 +97,11 @@ fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
     if !confinement.holds.is_empty() || !confinement.placeholders.is_empty() {
         namespace::unshare_mounts().map_err(|errno| from(Stage::Ruleset, errno))?;
         confinement.hold_mounts().map_err(|error| refused(&error))?;
+    }
+    if confinement.is_proc_own
+        && (namespace::unshare_mounts().is_err() || confinement.show_only_own_processes().is_err())
+    {
+        unheld.push(Unheld::OtherProcessesVisible);
     }
     let dropped = CapabilitySet::from_bits_retain(settings.dropped);
     if !capabilities::drop_bounding(dropped) && !settings.has_no_new_privs {
@@ -145,6 +167,10 @@ fn take_on(ids: &Ids) -> Result<(), Errno> {
     rustix::thread::set_thread_groups(&groups)?;
     rustix::thread::set_thread_res_gid(gid, gid, gid)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid)
+}
+
+fn is_single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
 }
 
 fn refused(error: &ConfineError) -> Failure {

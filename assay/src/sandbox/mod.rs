@@ -12,38 +12,54 @@ pub mod assemble;
 pub mod capabilities;
 pub mod cgroup;
 pub mod child;
+pub mod counting;
 pub mod descendants;
 pub mod descriptors;
 pub mod duration;
+pub mod ended;
 pub mod environment;
 pub mod exec;
+pub mod fork;
+pub mod given;
+pub mod heir;
 pub mod hold;
 pub mod host_facts;
+pub mod inherit;
+pub mod inheritance;
 pub mod inherited;
+pub mod interpreter;
 pub mod launcher;
 pub mod members;
 pub mod mountinfo;
 pub mod namespace;
 pub mod notice;
 pub mod outcome;
+pub mod parts;
 pub mod program_digest;
 pub mod recorder;
 pub mod reexec;
 pub mod request;
+pub mod scratch;
 pub mod signals;
+pub mod sources;
 pub mod spec;
+pub mod spool;
 pub mod stage;
 pub mod start;
 pub mod status;
 pub mod streamed;
+pub mod targets;
 pub mod tmpdir;
+pub mod ungranted;
 pub mod user;
 pub mod watchdog;
 pub mod withheld;
 pub mod writing;
 
-use crate::evidence::Component;
+use crate::evidence::{Component, Degradation};
 use crate::profile::name::Name;
+use crate::profile::redact::find_in_argv;
+use crate::profile::secrets::Secrets;
 
 use artifact::Written;
 use assemble::Tally;
@@ -51,11 +67,13 @@ use cgroup::Group;
 use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
 use environment::Environment;
+use heir::Heir;
 use hold::Hold;
+use inherit::Estate;
 use members::Members;
 use notice::Notices;
 use outcome::{ChildEnd, Decision, Ending, NotStarted};
-use recorder::{Ended, Places, Recorded, Recorder, Targets};
+use recorder::{Ended, ObserverEnd, Places, Recorded, Recorder, Targets};
 use request::{Mode, SandboxRequest, Timeout, Workdir};
 use signals::SignalQueue;
 use stage::Stage;
@@ -71,6 +89,10 @@ pub struct Finished {
     pub written: Vec<(&'static str, Written)>,
     /// What it did, in a few numbers; `None` when nothing was observed.
     pub tally: Option<Tally>,
+    /// What was asked of the sandbox and not kept.
+    pub degradations: Vec<Degradation>,
+    /// What was told before the command started and is among the reasons.
+    pub told_before: Vec<String>,
 }
 
 /// Runs the command, and decides what the run comes to.
@@ -79,8 +101,9 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
     let passed_on = descriptors::open_above_stderr();
     apart::set_apart();
     let targets = Targets::prepare(request);
-    for failure in targets.failures() {
-        notices.warning(&failure.to_string());
+    let told_before: Vec<String> = targets.failures().map(ToString::to_string).collect();
+    for failure in &told_before {
+        notices.warning(failure);
     }
     let mut ending = Ending {
         is_fail_closed: request.is_fail_closed,
@@ -88,7 +111,9 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
         ..Ending::default()
     };
     let mut recorded = Recorded::default();
-    match live(request, &passed_on, &targets, notices) {
+    // Kept until all is written.
+    let mut heir = None;
+    match live(request, &passed_on, &targets, &mut heir, notices) {
         Ok(lived) => {
             ending.child = Some(lived.child);
             ending.failures = lived.failures;
@@ -105,11 +130,19 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
     // Apart, so that many of one kind do not hide the other.
     tell_sentences(&recorded.sentences, notices);
     tell_sentences(&recorded.launch, notices);
-    let decision = outcome::decide(&ending);
-    let mut finished =
-        Finished { decision, child: ending.child, written: recorded.written, tally: recorded.tally };
+    let mut decision = outcome::decide(&ending);
+    decision.reasons = without_secrets(request, &decision.reasons);
+    let mut finished = Finished {
+        decision,
+        child: ending.child,
+        written: recorded.written,
+        tally: recorded.tally,
+        degradations: recorded.degradations,
+        told_before,
+    };
     let Some(target) = targets.of("status") else { return finished };
-    let bytes = status::render(ending.child, &finished.decision, &finished.written);
+    let bytes =
+        status::render(ending.child, &finished.decision, &finished.written, Some(&finished.degradations));
     let written = match target {
         Ok(target) => {
             target.write(request.owner, |out| out.write_all(&bytes)).map(drop).map_err(|e| e.to_string())
@@ -119,8 +152,19 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
     if let Err(text) = written {
         ending.unwritten.push(text);
         finished.decision = outcome::decide(&ending);
+        finished.decision.reasons = without_secrets(request, &finished.decision.reasons);
     }
     finished
+}
+
+/// The reasons as they may be printed and kept: one can name the command, and a secret may stand in its arguments.
+fn without_secrets(request: &SandboxRequest, reasons: &[String]) -> Vec<String> {
+    let argv: Vec<Vec<u8>> = request.command.iter().map(|word| word.as_encoded_bytes().to_vec()).collect();
+    let mut secrets = Secrets::default();
+    for (word, found) in argv.iter().zip(find_in_argv(&argv)) {
+        secrets.learn(word, &found);
+    }
+    reasons.iter().map(|reason| secrets.hide(reason)).collect()
 }
 
 /// More sentences than this are only counted.
@@ -165,21 +209,21 @@ fn live(
     request: &SandboxRequest,
     passed_on: &[RawFd],
     targets: &Targets,
+    heir: &mut Option<Heir>,
     notices: &dyn Notices,
 ) -> Result<Lived, NotStarted> {
     let queue = SignalQueue::take_over()
         .map_err(|error| NotStarted::Failed(format!("take over signals: {error}")))?;
-    let mut degradations = start::asked_degradations(request);
+    let mut degradations = start::asked_degradations(request, notices)?;
 
     let mut stage = Stage::set_up(
         start::tmpdir_bases(request).as_deref(),
-        &start::scratch_bases(request),
+        &scratch::bases(request),
         start::owner_of_child(request),
         start::last_words(request),
     )?;
     start::refuse_without_group(request, &stage)?;
-    let group = stage.group().ok().cloned();
-    let members = stage.members()?;
+    let (group, members) = (stage.group().ok().cloned(), stage.members()?);
     if group.is_none() {
         degradations.push(start::degradation(Component::Launch, "no-control-group"));
     }
@@ -194,10 +238,11 @@ fn live(
         home: environment.value(b"HOME").map(PathBuf::from),
         tmpdir: tmpdir.clone(),
         caller_tmpdir: start::caller_tmpdir(),
-        runtime_dir: environment.value(b"XDG_RUNTIME_DIR").map(PathBuf::from),
+        runtime_dir: start::runtime_dir(start::uid_of_child(request)),
     };
 
-    let mut hold = Hold::prepare(request, &places, &environment, &stage, notices)?;
+    let mut hold = Hold::prepare(request, &places, &environment, &stage, notices)
+        .map_err(|refused| start::with_obstacle(refused, request, &stage))?;
     degradations.extend(hold.degradations().cloned());
     if !hold.env_allow().is_empty() {
         // Only now is it known what the policy lets stay; nothing that it was read by can change by it.
@@ -209,7 +254,8 @@ fn live(
     // The launcher prepares itself while the observer is armed, and then waits for the word.
     let spec = start::launch_spec(request, &environment, group.as_ref(), hold.confinement());
     let launch = Launch::spawn(&spec);
-    let mut recorder = start::arm(request, &stage, targets, notices)?;
+    let mut recorder = start::arm(request, &stage, targets, &hold, notices)?;
+    hold.hold_names(group.as_ref(), recorder.as_ref().and_then(Recorder::addresses))?;
     if recorder.as_ref().is_some_and(Recorder::is_tracing) {
         stage.announce_trace();
     }
@@ -217,22 +263,42 @@ fn live(
     let started = start::outcome_of(
         launch.and_then(|mut launch| {
             let unheld = launch.wait_ready()?;
-            degradations.extend(unheld.into_iter().map(start::to_degradation));
+            let unheld: Vec<_> = unheld.into_iter().map(start::to_degradation).collect();
+            start::refuse_unheld(request, &unheld)?;
+            degradations.extend(unheld);
             stage.wait_ready().map_err(|why| LaunchError::Elsewhere(why.texts().join("; ")))?;
             if let Some(recorder) = &mut recorder {
                 recorder.expect_start_of(launch.pid(), request, &places, hold.barriers());
             }
+            if request.artifacts.has_record() && group.is_some() {
+                let line = stage.take_line(launch.line());
+                let estate = Estate {
+                    request,
+                    targets,
+                    stage: &stage,
+                    recorder: &mut recorder,
+                    pid: launch.pid(),
+                    degradations: &degradations,
+                    env_removed: &environment.removed,
+                    places: &places,
+                    started_at,
+                    hold: &hold,
+                };
+                *heir = inherit::leave(line, passed_on, estate, notices);
+            }
             start::deliver_early(&launch, &queue);
-            launch.go()
+            launch.go(heir.as_ref().map(Heir::pid))
         }),
         request,
+        || interpreter::missing_interpreter(request, &environment, &places),
     )?;
     // What the command closes must not stay open here.
     descriptors::close_inherited(passed_on);
     descriptors::let_go_of_stdio();
 
     let mut failures = Vec::new();
-    let (child, fate) = attend(request, started, &members, recorder.as_mut(), queue, &mut failures);
+    let (child, fate) =
+        attend(request, started, &members, recorder.as_mut(), heir.as_ref(), queue, &mut failures);
     let duration = started_at.1.elapsed();
 
     if !stage.was_watched() {
@@ -240,8 +306,7 @@ fn live(
     }
     hold.release();
     stage.clear().iter().for_each(|text| notices.warning(text));
-    degradations.sort();
-    degradations.dedup();
+    start::sort(&mut degradations);
     let ended = Ended {
         request,
         pid: started.unwrap_or(0),
@@ -253,6 +318,8 @@ fn live(
         started_at: started_at.0,
         duration,
         hold: &hold,
+        observer: ObserverEnd::Lived,
+        untaken: None,
     };
     Ok(Lived { child, failures, recorded: recorder::finish(recorder, &ended, targets) })
 }
@@ -263,6 +330,7 @@ fn attend(
     started: Result<u32, ChildEnd>,
     members: &Members,
     recorder: Option<&mut Recorder>,
+    heir: Option<&Heir>,
     queue: SignalQueue,
     failures: &mut Vec<String>,
 ) -> (ChildEnd, Fate) {
@@ -282,6 +350,9 @@ fn attend(
                     Ok(pid) => Running { pid, members, signals: &signals }.wait(timeout).await?,
                     Err(end) => end,
                 };
+                if let Some(heir) = heir {
+                    heir.tell(child);
+                }
                 Ok((child, descendants::settle(members, request.descendants, &signals).await))
             };
             let recording = async {

@@ -119,6 +119,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every verdict, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Ok, Self::Denied, Self::Unauthorised, Self::Incomplete, Self::Refused, Self::Failed];
+
     /// The word in every format.
     pub fn as_str(self) -> &'static str {
         match self {

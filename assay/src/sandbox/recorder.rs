@@ -2,30 +2,34 @@
 //! end.
 
 use std::collections::BTreeMap;
+use std::io::{self, BufReader, Seek as _};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
 
-use super::artifact::{ArtifactError, Owner, Target, Written};
+use super::artifact::Written;
 use super::assemble::Tally;
 use super::cgroup::Group;
-use super::descendants::Fate;
-use super::hold::Hold;
-use super::outcome::ChildEnd;
+use super::counting::counting;
+pub use super::ended::{Ended, ObserverEnd, Places};
+use super::inheritance::Inheritance;
 use super::request::SandboxRequest;
+use super::spool::Spool;
 use super::streamed::Stream;
+pub use super::targets::Targets;
 use super::withheld::Withheld;
-use super::{assemble, capabilities, host_facts, writing};
+use super::{assemble, capabilities, host_facts, sources, watchdog, writing};
 use crate::evidence::Degradation;
-use crate::observe::kernel::programs::{InheritedFile, ProgramsError};
-use crate::observe::kernel::{Observer, ObserverConfig};
-use crate::observe::loss::LossLedger;
+use crate::observe::kernel::answers::NamesWanted;
+use crate::observe::kernel::programs::ProgramsError;
+use crate::observe::kernel::{Counting, Observer, ObserverConfig};
+use crate::observe::loss::{Kind, LossLedger};
 use crate::observe::observation::Observation;
 use crate::observe::pipeline::{Pipeline, Subject};
-use crate::observe::stream;
+use crate::observe::stream::{self, RecordReader};
 use crate::observe::trace::TraceWriter;
-use crate::profile::canonical::{Barriers, CanonContext, Canonical, Canonicalizer};
+use crate::profile::barriers::Barriers;
+use crate::profile::canonical::{CanonContext, Canonical, Canonicalizer};
 
 /// Nothing can be observed here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,40 +41,6 @@ pub struct Unobservable {
     pub hint: String,
 }
 
-/// Where the artifacts of a run will be, with their directories held open since before the command started.
-#[derive(Debug)]
-pub struct Targets {
-    targets: Vec<(&'static str, Result<Target, ArtifactError>)>,
-    /// Who owns them.
-    pub owner: Owner,
-}
-
-impl Targets {
-    /// Opens the directories.
-    pub fn prepare(request: &SandboxRequest) -> Self {
-        let files = request.artifacts.files().into_iter();
-        Self {
-            targets: files.map(|(name, path)| (name, Target::prepare(path))).collect(),
-            owner: request.owner,
-        }
-    }
-
-    /// The target of that name, where the artifact was asked for.
-    pub fn of(&self, name: &str) -> Option<&Result<Target, ArtifactError>> {
-        self.targets.iter().find(|(known, _)| *known == name).map(|(_, target)| target)
-    }
-
-    /// Those that can not be written as it looks now.
-    pub fn failures(&self) -> impl Iterator<Item = &ArtifactError> {
-        self.targets.iter().filter_map(|(_, target)| target.as_ref().err())
-    }
-
-    /// Every artifact but the status file, which comes after all others.
-    pub fn of_the_record(&self) -> impl Iterator<Item = (&'static str, &Result<Target, ArtifactError>)> {
-        self.targets.iter().filter(|(name, _)| *name != "status").map(|(name, target)| (*name, target))
-    }
-}
-
 /// What a recorder needs to know before the command starts.
 #[derive(Debug)]
 pub struct Arming<'a> {
@@ -80,46 +50,10 @@ pub struct Arming<'a> {
     pub group: &'a Group,
     /// Where streamed artifacts go.
     pub targets: &'a Targets,
-}
-
-/// What names of the run are relative to, as the command sees it.
-#[derive(Debug, Clone, Default)]
-pub struct Places {
-    /// Where the command starts, as far as it has a name.
-    pub workdir: Option<PathBuf>,
-    /// The child's home, as its environment has it.
-    pub home: Option<PathBuf>,
-    /// The private directory.
-    pub tmpdir: Option<PathBuf>,
-    /// The caller's directory for temporary files.
-    pub caller_tmpdir: PathBuf,
-    /// The user's runtime directory, as the child's environment has it.
-    pub runtime_dir: Option<PathBuf>,
-}
-
-/// What is known about a run when it is over.
-#[derive(Debug)]
-pub struct Ended<'a> {
-    /// The run as asked for.
-    pub request: &'a SandboxRequest,
-    /// The process that was the command; 0 when it never started.
-    pub pid: u32,
-    /// How the command ended.
-    pub child: ChildEnd,
-    /// What became of the processes that outlived it.
-    pub descendants: Fate,
-    /// What was asked and not kept by the launch; sorted.
-    pub degradations: Vec<Degradation>,
-    /// Names of the environment variables that were removed.
-    pub env_removed: Vec<Vec<u8>>,
-    /// What names are relative to; the private directory is gone by now.
-    pub places: Places,
-    /// When it started.
-    pub started_at: SystemTime,
-    /// From then until the end of the last descendant.
-    pub duration: Duration,
-    /// What it is held to.
-    pub hold: &'a Hold,
+    /// Names whose addresses are to be noted as answers come.
+    pub names: Option<NamesWanted>,
+    /// Whether something is hidden from the run.
+    pub hides: bool,
 }
 
 /// What the record comes to.
@@ -141,6 +75,8 @@ pub struct Recorded {
     pub launch: Vec<String>,
     /// The run in a few numbers; `None` when nothing was observed.
     pub tally: Option<Tally>,
+    /// What was asked of the sandbox and not kept.
+    pub degradations: Vec<Degradation>,
 }
 
 /// Our own priority while the command runs, as `nice` has it. The command was started before with the one it was given.
@@ -153,6 +89,9 @@ pub struct Recorder {
     group: PathBuf,
     recording: Option<Recording>,
     sinks: Sinks,
+    inherited: Inheritance,
+    /// What an heir reads, where there is one.
+    spool: Option<Spool>,
 }
 
 /// The pure half: from records to what the artifacts are made of.
@@ -161,22 +100,47 @@ struct Recording {
     pipeline: Pipeline,
     canonicalizer: Option<Canonicalizer>,
     withheld: Withheld,
+    subject: Subject,
+    sources: Vec<u8>,
 }
 
 /// What is written while it happens.
 #[derive(Debug, Default)]
 struct Sinks {
     trace: Option<TraceSink>,
-    records: Option<RecordSink>,
+    records: Option<Stream>,
 }
 
 impl Sinks {
+    fn open(request: &SandboxRequest, targets: &Targets) -> Self {
+        let mut sinks = Self::default();
+        if let Some(Ok(target)) = targets.of("trace") {
+            let command: Vec<Vec<u8>> = request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
+            let out = Stream::open(target, targets.owner);
+            sinks.trace = Some(TraceSink { writer: TraceWriter::new(&command), line: String::new(), out });
+        }
+        if let Some(Ok(target)) = targets.of("records") {
+            sinks.records = Some(Stream::open(target, targets.owner));
+        }
+        sinks
+    }
+
+    /// What goes ahead of all records.
+    fn begin(&mut self, subject: Subject, sources: &[u8]) {
+        if let Some(records) = &mut self.records {
+            let mut head = Vec::new();
+            stream::write_head(&mut head, subject).expect("writing to a Vec cannot fail");
+            records.write(&head);
+            records.write(sources);
+        }
+    }
+
     fn flush(&mut self) {
         if let Some(trace) = &mut self.trace {
             trace.out.flush();
         }
         if let Some(records) = &mut self.records {
-            records.out.flush();
+            records.flush();
         }
     }
 }
@@ -188,32 +152,46 @@ struct TraceSink {
     out: Stream,
 }
 
-#[derive(Debug)]
-struct RecordSink {
-    out: Stream,
-}
-
 impl Recorder {
     /// Loads and arms the observer for the run's group.
-    pub fn arm(arming: &Arming) -> Result<Self, Unobservable> {
+    pub fn arm(arming: Arming) -> Result<Self, Unobservable> {
         let request = arming.request;
+        let inherited = Inheritance::look();
+        let counting = counting(&arming);
         let config = ObserverConfig {
             group_id: arming.group.id(),
             level: arming.group.level(),
-            inherited: inherited_files(),
+            group: arming.group.directory().to_path_buf(),
+            names: arming.names,
+            inherited: inherited.files.clone(),
+            sockets: inherited.sockets.clone(),
+            counting,
+            second_witness: request.wants_second_witness,
         };
         let observer = Observer::start(&config).map_err(|error| unobservable(&error))?;
-        let mut sinks = Sinks::default();
-        if let Some(Ok(target)) = arming.targets.of("trace") {
-            let command: Vec<Vec<u8>> = request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
-            let out = Stream::open(target, arming.targets.owner);
-            sinks.trace = Some(TraceSink { writer: TraceWriter::new(&command), line: String::new(), out });
-        }
-        if let Some(Ok(target)) = arming.targets.of("records") {
-            sinks.records = Some(RecordSink { out: Stream::open(target, arming.targets.owner) });
-        }
+        let sinks = Sinks::open(request, arming.targets);
         let group = arming.group.directory().to_path_buf();
-        Ok(Self { observer, group, recording: None, sinks })
+        Ok(Self { observer, group, recording: None, sinks, inherited, spool: None })
+    }
+
+    /// Whether one could be armed for this group; nothing is kept.
+    pub fn try_out(group: &Group) -> Result<(), Unobservable> {
+        let config = ObserverConfig {
+            group_id: group.id(),
+            level: group.level(),
+            group: group.directory().to_path_buf(),
+            names: None,
+            inherited: Vec::new(),
+            sockets: Vec::new(),
+            counting: Counting::default(),
+            second_witness: false,
+        };
+        Observer::start(&config).map(drop).map_err(|error| unobservable(&error))
+    }
+
+    /// The map of addresses by classes of names, where those are noted.
+    pub fn addresses(&self) -> Option<BorrowedFd<'_>> {
+        self.observer.addresses()
     }
 
     /// Whether a trace is being written.
@@ -229,12 +207,11 @@ impl Recorder {
         places: &Places,
         barriers: Barriers,
     ) {
-        let subject = Subject { root_pid: pid, sees_uring: self.observer.sees_uring() };
-        if let Some(records) = &mut self.sinks.records {
-            let mut head = Vec::new();
-            stream::write_head(&mut head, subject).expect("writing to a Vec cannot fail");
-            records.out.write(&head);
-        }
+        let subject = Subject {
+            root_pid: pid,
+            sees_uring: self.observer.sees_uring(),
+            has_witness: self.observer.no_witness().is_none(),
+        };
         // The command may keep every processor busy; whoever reads along must get a turn all the same. Where we may not,
         // records that are not read in time are counted as lost.
         rustix::process::setpriority_process(None, READER_NICENESS).ok();
@@ -254,7 +231,12 @@ impl Recorder {
             Canonicalizer::new(context)
         });
         let withheld = Withheld::new(capabilities::taken(request));
-        self.recording = Some(Recording { pipeline: Pipeline::new(subject), canonicalizer, withheld });
+        let mut pipeline = Pipeline::new(subject);
+        let sources = sources::record();
+        self.sinks.begin(subject, &sources);
+        // It tells nothing by itself.
+        pipeline.push(&sources, |_| {});
+        self.recording = Some(Recording { pipeline, canonicalizer, withheld, subject, sources });
     }
 
     /// Takes what was observed, for as long as it is polled.
@@ -273,14 +255,53 @@ impl Recorder {
     /// Takes what waits, some thousands of records at most; how many there were.
     fn drain(&mut self) -> usize {
         let Some(recording) = &mut self.recording else { return 0 };
-        let sinks = &mut self.sinks;
-        self.observer.drain(|record| {
-            if let Some(records) = &mut sinks.records {
-                records.out.write(record);
+        let (sinks, spool) = (&mut self.sinks, &mut self.spool);
+        let count = self.observer.drain(|record| {
+            if let Some(spool) = spool {
+                spool.push(record);
             }
-            let Recording { pipeline, canonicalizer, withheld } = &mut *recording;
-            pipeline.push(record, |observation| take(&observation, sinks, canonicalizer, withheld));
-        })
+            recording.push(record, sinks);
+        });
+        if let Some(spool) = spool.as_mut().filter(|_| count > 0) {
+            spool.flush();
+        }
+        count
+    }
+
+    /// From here on what is read is kept for an heir, too.
+    pub fn keep_spool(&mut self) -> io::Result<()> {
+        self.spool = Some(Spool::create()?);
+        // What is gathered here would be written twice, by us and by the heir.
+        self.sinks.flush();
+        Ok(())
+    }
+
+    /// Goes on in the place of the process that this one is a copy of, and that is dead: takes what that had read, and
+    /// begins what is written while it happens anew.
+    pub fn take_over(&mut self, request: &SandboxRequest, targets: &Targets) -> io::Result<()> {
+        self.observer.take_over()?;
+        let (Some(recording), Some(spool)) = (&mut self.recording, self.spool.take()) else { return Ok(()) };
+        self.sinks = Sinks::open(request, targets);
+        self.sinks.begin(recording.subject, &recording.sources);
+        let mut file = spool.into_file();
+        file.rewind()?;
+        let mut records = RecordReader::headless(BufReader::with_capacity(1 << 18, file), recording.subject);
+        // Half a record at its end did not arrive, and is counted so.
+        while let Ok(Some(record)) = records.next_record() {
+            recording.push(record, &mut self.sinks);
+        }
+        Ok(())
+    }
+}
+
+impl Recording {
+    fn push(&mut self, record: &[u8], sinks: &mut Sinks) {
+        if let Some(records) = &mut sinks.records {
+            records.write(record);
+        }
+        let Self { pipeline, canonicalizer, withheld, .. } = self;
+        pipeline.push(record, |observation| take(&observation, sinks, canonicalizer, withheld));
+        take_again(pipeline, canonicalizer);
     }
 }
 
@@ -302,9 +323,18 @@ fn take(
     }
 }
 
+/// Observations that were made again, to the only one that counts them.
+fn take_again(pipeline: &mut Pipeline, canonicalizer: &mut Option<Canonicalizer>) {
+    for (observation, times) in pipeline.made_again() {
+        if let Some(canonicalizer) = canonicalizer {
+            canonicalizer.observe_again(&observation, times);
+        }
+    }
+}
+
 /// Writes every artifact that was asked for.
 pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> Recorded {
-    let mut told = Recorded::default();
+    let mut told = Recorded { degradations: ended.degradations.clone(), ..Recorded::default() };
     for (_, target) in targets.of_the_record() {
         if let Err(error) = target {
             told.unwritten.push(error.to_string());
@@ -320,6 +350,8 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
     if let Some(canonical) = canonical {
         let (evidence, launch) = assemble::evidence(ended, record, canonical, withheld);
         told.tally = assemble::tally(&evidence);
+        // As the record has them: one may be that there is none.
+        told.degradations.clone_from(&evidence.identity.degradations);
         told.unauthorised = assemble::unauthorised(&evidence);
         told.denied = assemble::denied_by_policy(&evidence);
         told.sentences = ended.hold.sentences(&evidence);
@@ -337,11 +369,17 @@ pub struct Record {
     pub ledger: LossLedger,
     /// Counters for the evidence.
     pub counters: BTreeMap<String, u64>,
+    /// Whether there was a second witness, or why not.
+    pub second_witness: Option<String>,
 }
 
 impl Record {
     fn unobserved() -> Self {
-        Self { ledger: LossLedger::unobserved("no observer ran"), counters: BTreeMap::new() }
+        Self {
+            ledger: LossLedger::unobserved("no observer ran"),
+            counters: BTreeMap::new(),
+            second_witness: None,
+        }
     }
 }
 
@@ -354,53 +392,50 @@ fn close(
 ) -> (Record, Option<Canonical>, Option<Withheld>) {
     while recorder.drain() > 0 {}
     let counters = recorder.observer.counters();
-    let Recorder { observer, recording, mut sinks, .. } = recorder;
-    let Some(Recording { pipeline, mut canonicalizer, mut withheld }) = recording else {
+    let Recorder { observer, recording, mut sinks, inherited, .. } = recorder;
+    let Some(Recording { mut pipeline, mut canonicalizer, mut withheld, .. }) = recording else {
         return (Record::unobserved(), assemble::without_observer(ended), None);
     };
+    let counted = observer.counted();
+    if let Ok(counted) = &counted {
+        counted.repeats.iter().for_each(|(number, times)| pipeline.end_count(*number, *times));
+        take_again(&mut pipeline, &mut canonicalizer);
+        for (_, errno, times) in &counted.failures {
+            pipeline.count_failures(*times);
+            if let Some(canonicalizer) = &mut canonicalizer {
+                canonicalizer.count_failures(*errno, *times);
+            }
+        }
+    }
     let totals =
         pipeline.finish(|observation| take(&observation, &mut sinks, &mut canonicalizer, &mut withheld));
-    let record = assemble::record(totals, counters, observer.missing_fields());
+    let comparison = totals.witness.clone();
+    let mut record = assemble::record(totals, counters, counted, observer.missing_fields());
+    assemble::admit_skipped(&mut record.ledger, observer.skipped());
+    assemble::admit_inherited(&mut record.ledger, &inherited);
+    assemble::admit_left(&mut record.ledger, ended.descendants);
+    if let Some(why) = observer.unseen_packets() {
+        record.ledger.admit(Kind::Net, "names-not-seen", why);
+    }
+    let no_witness = observer.no_witness().map(ToOwned::to_owned);
+    let witness_counts = observer.witness_counts();
     drop(observer);
+    if ended.observer == ObserverEnd::Died {
+        assemble::admit_death(&mut record.ledger, ended.untaken.as_deref());
+    }
+    assemble::hear_second_witness(&mut record, comparison.as_ref(), no_witness, witness_counts);
     if let Some(mut trace) = sinks.trace {
-        let end = trace.writer.end(record.ledger.total_lost());
-        trace.out.write(end.as_bytes());
+        match ended.observer {
+            ObserverEnd::Lived => trace.out.write(trace.writer.end(record.ledger.total_lost()).as_bytes()),
+            ObserverEnd::Died => trace.out.write(watchdog::TRACE_END),
+        }
         trace.out.close("trace", targets, told);
     }
     if let Some(records) = sinks.records {
-        records.out.close("records", targets, told);
+        records.close("records", targets, told);
     }
     let canonical = canonicalizer.map(|canonicalizer| canonicalizer.finish(assemble::run_end(ended)));
     (record, canonical, Some(withheld))
-}
-
-/// Regular files that the command inherits open for writing.
-fn inherited_files() -> Vec<InheritedFile> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten() {
-        let Some(number) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let Ok(info) = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")) else { continue };
-        let flags = info
-            .lines()
-            .find_map(|line| line.strip_prefix("flags:"))
-            .and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok())
-            .unwrap_or(0);
-        let is_kept = flags & libc::O_CLOEXEC as u32 == 0;
-        let is_writable = matches!(flags as i32 & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR);
-        if !is_kept || !is_writable {
-            continue;
-        }
-        if let Ok(meta) = std::fs::metadata(entry.path())
-            && meta.is_file()
-        {
-            files.push(InheritedFile { dev: meta.dev(), ino: meta.ino() });
-        }
-    }
-    files.sort();
-    files.dedup();
-    files
 }
 
 /// The files that standard output and standard error are, if they are files.
@@ -416,19 +451,39 @@ fn stdio_files() -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// How many descriptors the observer, the group, the network programs and the artifacts take at most.
+const DESCRIPTORS: u64 = 64;
+
+fn is_out_of_descriptors() -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").map_or(DESCRIPTORS, |entries| entries.count() as u64);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.is_some_and(|limit| limit < open + DESCRIPTORS)
+}
+
 /// What the user is told when the kernel half cannot be put in place.
 fn unobservable(error: &ProgramsError) -> Unobservable {
     // One fact a line.
     let text = error.to_string();
     let reason = text.lines().next().unwrap_or_default().to_owned();
     let hint = match error {
+        // Most of the crates' own words hide the errno, so the limit itself is asked.
+        _ if is_out_of_descriptors() => {
+            format!(
+                "the limit of open files (`ulimit -n`) is too low; {DESCRIPTORS} more are needed than are open now"
+            )
+        }
         ProgramsError::BtfFile(_) | ProgramsError::Btf(_) | ProgramsError::Plan(_) => {
             "a kernel built with CONFIG_DEBUG_INFO_BTF is needed; `assay doctor` tells more".to_owned()
         }
-        ProgramsError::Load(_)
-        | ProgramsError::Program { .. }
-        | ProgramsError::Attach { .. }
-        | ProgramsError::Map { .. } => {
+        // Asking for what one has would help nobody.
+        ProgramsError::Object(_) | ProgramsError::Attach { .. } | ProgramsError::Map { .. }
+            if rustix::process::geteuid().is_root() =>
+        {
+            "this kernel refuses it to root: lockdown=confidentiality, a container, or a verifier that is unlike those \
+             it was tried on; `assay doctor --verbose` tells more"
+                .to_owned()
+        }
+        ProgramsError::Object(_) | ProgramsError::Attach { .. } | ProgramsError::Map { .. } => {
             "run as root, or with CAP_BPF and CAP_PERFMON; `assay doctor` tells more".to_owned()
         }
     };

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -29,6 +29,11 @@ impl Role {
 
 /// Starts a helper. What it is to do goes through the stream, which nobody else holds.
 pub fn spawn(role: Role) -> io::Result<(Child, UnixStream)> {
+    spawn_with(role, None)
+}
+
+/// The same, with this for its standard input.
+pub fn spawn_with(role: Role, stdin: Option<OwnedFd>) -> io::Result<(Child, UnixStream)> {
     let (ours, theirs) = UnixStream::pair()?;
     // The only descriptor of ours that passes an exec, for the one exec below: we have one thread that starts
     // processes, and it drops this end right after.
@@ -39,6 +44,9 @@ pub fn spawn(role: Role) -> io::Result<(Child, UnixStream)> {
     command.env_clear();
     if role == Role::Watchdog {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    if let Some(stdin) = stdin {
+        command.stdin(stdin);
     }
     Ok((command.spawn()?, ours))
 }

@@ -21,6 +21,8 @@ pub struct SandboxRequest {
     pub mode: Mode,
     /// Whether anything unenforceable and any lost event is fatal.
     pub is_fail_closed: bool,
+    /// The record is held against a second witness, where the kernel has one.
+    pub wants_second_witness: bool,
     /// Whether it goes on when nothing can be observed although a record was asked for.
     pub allows_unobserved: bool,
     /// What it is held to.
@@ -141,6 +143,11 @@ pub struct Artifacts {
 }
 
 impl Artifacts {
+    /// Whether there is more to write than how the run came out.
+    pub fn has_record(&self) -> bool {
+        self.files().iter().any(|(name, _)| *name != "status")
+    }
+
     /// Every file that will be written, with its name in the status file.
     pub fn files(&self) -> Vec<(&'static str, &Path)> {
         let mut files = Vec::new();

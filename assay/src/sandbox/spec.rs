@@ -128,6 +128,8 @@ impl Stage {
 pub enum Unheld {
     /// The control groups are writable for the child.
     CgroupWritable,
+    /// Its `/proc` shows processes of others.
+    OtherProcessesVisible,
     /// A privileged program can bring dropped capabilities back.
     BoundingSetKept,
 }

@@ -1,6 +1,8 @@
 //! What a run makes on the host, and the promise that it is gone afterwards: the group, the private directory,
 //! and the watchdog that removes both should we not live to do it.
 
+use std::os::fd::RawFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -100,6 +102,27 @@ impl Stage {
         }
     }
 
+    /// The line from an heir to the watchdog, and what an heir must not hold: our lines to the others.
+    pub fn take_line(&mut self, launcher: RawFd) -> (Option<UnixStream>, Vec<RawFd>) {
+        match self.watchdog.as_mut().map(Watchdog::take_line) {
+            Some((line, stream)) => (line, vec![launcher, stream]),
+            None => (None, vec![launcher]),
+        }
+    }
+
+    /// What an heir does in the place of the watchdog, should that be gone too: ends the run and removes what is left.
+    /// True when nobody of the run is left, as far as a group can tell.
+    pub fn clear_for_heir(&self) -> bool {
+        let is_over = self.group.as_ref().is_ok_and(|group| group.kill_and_wait(PATIENCE));
+        if let Ok(group) = &self.group {
+            drop(group.remove());
+        }
+        for path in [&self.tmpdir, &self.scratch].into_iter().flatten() {
+            drop(tmpdir::remove(path));
+        }
+        is_over
+    }
+
     /// Whether the watchdog stood all the time.
     pub fn was_watched(&mut self) -> bool {
         if let Some(watchdog) = &mut self.watchdog {
@@ -132,8 +155,9 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // After `clear` there is nothing left to do; on the way out of a failure nobody is left to tell.
-        if self.watchdog.is_some() {
+        // After `clear` there is nothing left to do; on the way out of a failure nobody is left to tell. In a panic the
+        // watchdog clears, and sees to it that the status is written, as for an observer that was killed.
+        if self.watchdog.is_some() && !std::thread::panicking() {
             self.clear();
         }
     }

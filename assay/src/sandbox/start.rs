@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup::{Group, GroupError};
 use super::child::{self, Launch, LaunchError};
+use super::descendants::Descendants;
 use super::environment::{Environment, EnvironmentRequest};
+use super::hold::Hold;
 use super::inherited::Inherited;
 use super::notice::Notices;
 use super::outcome::{ChildEnd, NotStarted};
@@ -16,10 +18,15 @@ use super::signals::{self, SignalQueue};
 use super::spec::{Ids, LastWords, LaunchSettings, LaunchSpec, Stage, Unheld};
 use super::stage;
 use super::{capabilities, outcome};
+use crate::enforce::status::PROCESSES_VISIBLE;
 use crate::evidence::{Component, Degradation};
+use crate::profile::name::Name;
 
-/// What of the request is a degradation by itself.
-pub fn asked_degradations(request: &SandboxRequest) -> Vec<Degradation> {
+/// What of the request is a degradation by itself, unless all must be held.
+pub fn asked_degradations(
+    request: &SandboxRequest,
+    notices: &dyn Notices,
+) -> Result<Vec<Degradation>, NotStarted> {
     let mut degradations: Vec<Degradation> = capabilities::kept_names(request.kept_capabilities)
         .into_iter()
         .map(|name| Degradation {
@@ -31,7 +38,38 @@ pub fn asked_degradations(request: &SandboxRequest) -> Vec<Degradation> {
     if request.environment == EnvironmentRequest::Passthrough {
         degradations.push(degradation(Component::Env, "passthrough"));
     }
-    degradations
+    // In a dry run nothing is held anyway.
+    if request.descendants == Descendants::Leave && request.mode != Mode::DryRun {
+        refuse_leaving(request, notices)?;
+        degradations.push(degradation(Component::Net, LEFT_UNHELD));
+    }
+    Ok(degradations)
+}
+
+/// What the control group's programs hold ends for processes that are left to run on. Landlock, mounts and the filter of
+/// system calls go with them.
+const LEFT_UNHELD: &str = "not-held-when-left";
+
+/// Whoever wants all or nothing cannot leave processes behind.
+fn refuse_leaving(request: &SandboxRequest, notices: &dyn Notices) -> Result<(), NotStarted> {
+    const WHAT: &str =
+        "what processes that are left to run on do on the network; `--descendants wait` or `kill` ends them";
+    if request.is_fail_closed {
+        return Err(NotStarted::Unenforceable(vec![format!(
+            "--fail-closed, and this cannot be held: {WHAT}"
+        )]));
+    }
+    match request.mode {
+        Mode::Enforce => notices.warning(&format!("not held: {WHAT}")),
+        Mode::Default | Mode::DryRun => notices.detail(&format!("not held: {WHAT}")),
+    }
+    Ok(())
+}
+
+/// In the order of every format, each once.
+pub fn sort(degradations: &mut Vec<Degradation>) {
+    degradations.sort();
+    degradations.dedup();
 }
 
 /// A degradation that concerns the whole kind.
@@ -71,19 +109,12 @@ pub fn tmpdir_bases(request: &SandboxRequest) -> Option<Vec<PathBuf>> {
     Some(bases)
 }
 
-/// Where what placeholders need may be: on the file system of the work directory. Empty when there are to be none.
-pub fn scratch_bases(request: &SandboxRequest) -> Vec<PathBuf> {
-    use std::os::unix::fs::MetadataExt as _;
-    let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
-    if !request.is_fail_closed || request.mode == Mode::DryRun {
-        return Vec::new();
+/// Who the child runs as.
+pub fn uid_of_child(request: &SandboxRequest) -> u32 {
+    match &request.user {
+        RunAs::Ourselves => rustix::process::getuid().as_raw(),
+        RunAs::User(user) => user.uid,
     }
-    let workdir = match &request.workdir {
-        Workdir::At(path) => device(path),
-        Workdir::Inherited => device(Path::new(".")),
-    };
-    let bases = [caller_tmpdir(), "/tmp".into(), "/var/tmp".into()].into_iter();
-    bases.filter(|base| workdir.is_some() && device(base) == workdir).collect()
 }
 
 /// The caller's directory for temporary files.
@@ -92,6 +123,15 @@ pub fn caller_tmpdir() -> PathBuf {
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .unwrap_or_else(|| "/tmp".into())
+}
+
+/// The user's runtime directory: where `XDG_RUNTIME_DIR` says, whether or not the child is told, or where a login makes
+/// one. A value that is no place of its own (`/`, a relative path) says nothing.
+pub fn runtime_dir(uid: u32) -> PathBuf {
+    std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute() && path.file_name().is_some())
+        .unwrap_or_else(|| format!("/run/user/{uid}").into())
 }
 
 /// The child's environment, from ours. `allowed` are the names that the policy lets stay.
@@ -158,16 +198,30 @@ pub fn refuse_without_group(request: &SandboxRequest, stage: &stage::Stage) -> R
 }
 
 fn no_group(error: &GroupError) -> Unobservable {
-    Unobservable {
-        reason: error.to_string(),
-        hint:
+    let hint = match error {
+        GroupError::NotMounted => {
+            "it need not be the only version: `mount -t cgroup2 none DIRECTORY`; `assay doctor` tells more"
+        }
+        GroupError::Make { .. } | GroupError::Read { .. } => {
             "run as root, or where a control group is delegated to you, such as `systemd-run --user --scope`"
-                .into(),
-    }
+        }
+    };
+    Unobservable { reason: error.to_string(), hint: hint.into() }
 }
 
 fn refusal(unobservable: &Unobservable) -> NotStarted {
     NotStarted::Refused(format!("{unobservable}; {}", unobservable.hint))
+}
+
+/// A refusal for what cannot be held names also what stands in the way of the record: all that is missing, at once.
+pub fn with_obstacle(refused: NotStarted, request: &SandboxRequest, stage: &stage::Stage) -> NotStarted {
+    if request.allows_unobserved {
+        return refused;
+    }
+    let NotStarted::Unenforceable(mut texts) = refused else { return refused };
+    let obstacle = stage.group().map_err(no_group).and_then(Recorder::try_out).err();
+    texts.extend(obstacle.iter().flat_map(|obstacle| refusal(obstacle).texts().to_vec()));
+    NotStarted::Unenforceable(texts)
 }
 
 /// Arms the observer, or says what follows from there being none.
@@ -175,10 +229,14 @@ pub fn arm(
     request: &SandboxRequest,
     stage: &stage::Stage,
     targets: &Targets,
+    hold: &Hold,
     notices: &dyn Notices,
 ) -> Result<Option<Recorder>, NotStarted> {
     let armed = match stage.group() {
-        Ok(group) => Recorder::arm(&Arming { request, group, targets }),
+        Ok(group) => {
+            let (names, hides) = (hold.names(), hold.hides());
+            Recorder::arm(Arming { request, group, targets, names, hides })
+        }
         Err(error) => Err(no_group(error)),
     };
     match armed {
@@ -197,6 +255,7 @@ pub fn arm(
 pub fn outcome_of<T>(
     result: Result<T, LaunchError>,
     request: &SandboxRequest,
+    missing_interpreter: impl FnOnce() -> Option<Name>,
 ) -> Result<Result<T, ChildEnd>, NotStarted> {
     let error = match result {
         Ok(value) => return Ok(Ok(value)),
@@ -206,13 +265,16 @@ pub fn outcome_of<T>(
     let command = request.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Err(match error {
         LaunchError::Step { stage: Stage::Exec, errno, .. } => {
-            let text = format!("start `{command}`: {}", io::Error::from_raw_os_error(errno));
+            let missing = if errno == libc::ENOENT { missing_interpreter() } else { None };
+            let what = missing.map(|name| format!("its interpreter `{name}`: ")).unwrap_or_default();
+            let text = format!("start `{command}`: {what}{}", io::Error::from_raw_os_error(errno));
             if errno == libc::ENOENT {
                 outcome::NotStarted::NotFound(text)
             } else {
                 outcome::NotStarted::NotExecutable(text)
             }
         }
+        refused @ LaunchError::Unheld(_) => NotStarted::Refused(refused.to_string()),
         refused @ LaunchError::Step { stage: Stage::Ruleset, .. } if request.is_fail_closed => {
             NotStarted::Refused(refused.to_string())
         }
@@ -231,10 +293,21 @@ pub fn deliver_early(launch: &Launch, queue: &SignalQueue) {
     }
 }
 
+/// Where all must be held, what the launcher could not hold is the end of it.
+pub fn refuse_unheld(request: &SandboxRequest, unheld: &[Degradation]) -> Result<(), LaunchError> {
+    match unheld.first() {
+        Some(first) if request.is_fail_closed && request.mode != Mode::DryRun => {
+            Err(LaunchError::Unheld(first.explain()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What a launcher could not hold, as the evidence has it.
 pub fn to_degradation(unheld: Unheld) -> Degradation {
     match unheld {
         Unheld::CgroupWritable => degradation(Component::Launch, "cgroup-writable"),
+        Unheld::OtherProcessesVisible => Degradation::about(Component::Fs, PROCESSES_VISIBLE, "/proc"),
         Unheld::BoundingSetKept => degradation(Component::Capabilities, "bounding-set-kept"),
     }
 }

@@ -5,7 +5,7 @@
 //! file, and removes the group and the private directory.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, ExitCode};
@@ -16,7 +16,7 @@ use super::cgroup::Group;
 use super::outcome::{Decision, Verdict};
 use super::reexec::{self, Role};
 use super::spec::{LastWords, WatchSpec};
-use super::{descriptors, signals, status, tmpdir};
+use super::{descriptors, heir, signals, status, tmpdir};
 use crate::exit::Exit;
 
 /// Says "I am ready".
@@ -28,24 +28,35 @@ const DISMISSED: u8 = b'd';
 /// How long a process that was killed may take to be gone, for example in uninterruptible input or output.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long an heir may take to write the artifacts.
+const HEIR_PATIENCE: Duration = Duration::from_secs(600);
+
 /// Our end of a running watchdog.
 #[derive(Debug)]
 pub struct Watchdog {
     process: Child,
     stream: UnixStream,
+    /// For an heir, to tell it that all is written. When nobody holds it any more there is none.
+    heir: Option<UnixStream>,
 }
 
 impl Watchdog {
     /// Starts one. It is not ready before [`wait_ready`](Self::wait_ready) returns.
     pub fn spawn(spec: &WatchSpec) -> io::Result<Self> {
-        let (process, mut stream) = reexec::spawn(Role::Watchdog)?;
+        let (heir, heard) = UnixStream::pair()?;
+        let (process, mut stream) = reexec::spawn_with(Role::Watchdog, Some(heard.into()))?;
         spec.send(&mut stream)?;
-        Ok(Self { process, stream })
+        Ok(Self { process, stream, heir: Some(heir) })
     }
 
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The line for an heir, and what an heir must not hold.
+    pub fn take_line(&mut self) -> (Option<UnixStream>, RawFd) {
+        (self.heir.take(), self.stream.as_raw_fd())
     }
 
     /// Waits until it can no longer be ended by what ends us.
@@ -70,6 +81,8 @@ impl Watchdog {
     pub fn dismiss(mut self) {
         // It may have been killed; then there is nobody to tell.
         drop(self.stream.write_all(&[DISMISSED]));
+        // It may have been stopped. There is nothing left for it to do.
+        drop(self.process.kill());
         drop(self.process.wait());
     }
 }
@@ -87,6 +100,8 @@ fn watch(number: RawFd) -> io::Result<()> {
     signals::ignore_all()?;
     descriptors::close_all_but(number);
     let mut stream = UnixStream::from(descriptors::take(number)?);
+    let heir = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from).ok();
+    descriptors::let_go_of_stdio();
     // We were just forked, so we lead no group and this succeeds.
     rustix::process::setsid()?;
     // A name for `ps`; without it the kernel shows `exe`.
@@ -113,13 +128,15 @@ fn watch(number: RawFd) -> io::Result<()> {
         group.kill_and_wait(PATIENCE);
         drop(group.remove());
     }
-    places.say(is_traced, has_group);
+    if !heir.is_some_and(|line| heir::wait_for(line, HEIR_PATIENCE)) {
+        places.say(is_traced, has_group);
+    }
     let removed = [spec.tmpdir, spec.scratch].map(|path| path.map_or(Ok(()), |path| tmpdir::remove(&path)));
     removed.into_iter().collect()
 }
 
 /// The last line of a trace whose observer was killed: how many events there were, nobody knows.
-const TRACE_END: &[u8] = b"{\"end\":false,\"reason\":\"observer killed\"}\n";
+pub const TRACE_END: &[u8] = b"{\"end\":false,\"reason\":\"observer killed\"}\n";
 
 /// Where the last words go, with the directories held open.
 struct Places {
@@ -141,14 +158,17 @@ impl Places {
             drop(trace.end_stream(self.owner, TRACE_END));
         }
         if let Some(status) = &self.status {
-            let bytes = status::render(None, &killed(has_group), &[]);
+            let bytes = status::render(None, &killed(has_group, NOT_WRITTEN), &[], None);
             drop(status.write(self.owner, |out| out.write_all(&bytes)));
         }
     }
 }
 
+/// Said where there was no heir, or it was killed too.
+const NOT_WRITTEN: &str = "no artifact was written but the trace as far as it went";
+
 /// What a run comes to whose observer was killed.
-fn killed(has_group: bool) -> Decision {
+pub fn killed(has_group: bool, written: &str) -> Decision {
     let became = if has_group {
         "the watchdog ended the command"
     } else {
@@ -160,7 +180,7 @@ fn killed(has_group: bool) -> Decision {
         reasons: vec![
             "the observer was killed before the run was over".into(),
             became.into(),
-            "no artifact was written but the trace as far as it went".into(),
+            written.into(),
         ],
     }
 }
@@ -171,7 +191,9 @@ mod tests {
 
     #[test]
     fn the_last_words_say_what_became_of_the_run() {
-        let status = |has_group| String::from_utf8(status::render(None, &killed(has_group), &[])).unwrap();
+        let status = |has_group| {
+            String::from_utf8(status::render(None, &killed(has_group, NOT_WRITTEN), &[], None)).unwrap()
+        };
         assert_eq!(
             status(true),
             concat!(

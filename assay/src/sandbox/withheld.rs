@@ -312,7 +312,12 @@ impl Want {
             }
             Act::Net(net) => (Told::Net, "open a socket of family", net.proto.as_bytes().to_vec()),
             Act::Blind { detail, .. } => (Told::Nowhere, "reach into", detail.clone()),
-            Act::Pair(_) | Act::Exec(_) | Act::Fork { .. } | Act::Exit { .. } => return None,
+            Act::Namespaces(_)
+            | Act::Pair(_)
+            | Act::Exec(_)
+            | Act::Fork { .. }
+            | Act::Exit { .. }
+            | Act::Named(_) => return None,
         };
         Some(Self { capability, effect, call, object })
     }
@@ -361,10 +366,14 @@ impl Want {
 
 /// Whether this name of the identity stands for that path of the run, folded or not.
 fn is_name_of(name: &Name, path: &[u8], evidence: &Evidence, roots: &[(String, Vec<u8>)]) -> bool {
+    // What is named by a handle has no name.
+    if path.is_empty() {
+        return name.as_str() == "${UNREADABLE}";
+    }
     let plain = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path).to_vec();
     plain(&path_of_name(name, roots)) == plain(path)
         || evidence.observed.folded.iter().any(|fold| {
-            fold.to == name.as_str() && unescape(&fold.from).is_some_and(|from| plain(&from) == plain(path))
+            fold.to == *name && unescape(&fold.from).is_some_and(|from| plain(&from) == plain(path))
         })
 }
 

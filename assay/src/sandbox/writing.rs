@@ -1,7 +1,8 @@
 //! Writes the artifacts that are made when the run is over, each whole or not at all.
 
-use super::artifact::{ArtifactError, Written};
-use super::recorder::{Ended, Recorded, Targets};
+use super::artifact::{ArtifactError, Target, Written};
+use super::recorder::{Ended, ObserverEnd, Recorded, Targets};
+use crate::enforce::status::brief;
 use crate::evidence::Evidence;
 use crate::evidence::bundle;
 use crate::evidence::events::Emission;
@@ -13,44 +14,73 @@ use crate::report::markdown;
 
 /// Writes what was asked for; tells what is in place and what is not.
 pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) {
+    // The bundle takes as long as all the others together.
+    std::thread::scope(|scope| {
+        let bundle = match targets.of("bundle") {
+            Some(Ok(target)) => {
+                Some(std::thread::Builder::new().spawn_scoped(scope, || bundle(evidence, target, targets)))
+            }
+            Some(Err(_)) | None => None,
+        };
+        write_files(evidence, ended, targets, recorded);
+        match (bundle, targets.of("bundle")) {
+            (Some(Ok(thread)), _) => match thread.join() {
+                Ok(written) => keep("bundle", written, recorded),
+                Err(_) => recorded.unwritten.push("write the bundle: it could not be made".to_owned()),
+            },
+            // There may be no thread to be had.
+            (Some(Err(_)), Some(Ok(target))) => {
+                let written = self::bundle(evidence, target, targets);
+                keep("bundle", written, recorded);
+            }
+            (Some(Err(_)) | None, _) => {}
+        }
+    });
+}
+
+fn bundle(evidence: &Evidence, target: &Target, targets: &Targets) -> Result<Written, ArtifactError> {
+    let emission = emission();
+    target.write(targets.owner, |out| bundle::write(evidence, &emission, out).map(drop))
+}
+
+fn write_files(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) {
     if let (Some(Ok(target)), Some(profile)) = (targets.of("evidence"), &ended.request.artifacts.profile) {
-        let text = wire::write(evidence, profile.format);
-        keep("evidence", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
+        let format = profile.format;
+        keep("evidence", target.write(targets.owner, |out| wire::write_to(out, evidence, format)), recorded);
     }
     if let (Some(Ok(target)), Some(profile)) = (targets.of("profile"), &ended.request.artifacts.profile) {
         let identity = &evidence.identity;
         let run_id = identity::run_id(&identity::digest(identity));
-        let mut comments = suggest::comments(&identity.command, &run_id, &identity.effects);
-        comments.header.extend(caveats(evidence));
-        let text = suggest::suggest(&identity.effects, &evidence.observed.folded, &protected())
-            .write(&comments, profile.format);
+        let policy = suggest::suggest(&identity.effects, &evidence.observed.folded, &protected());
+        let mut comments = suggest::comments(&policy, &identity.command, &run_id, &identity.effects);
+        comments.notes = caveats(evidence, ended);
+        let text = policy.write(&comments, profile.format);
         keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
     }
     if let Some(Ok(target)) = targets.of("report") {
         keep("report", target.write(targets.owner, |out| markdown::write(out, evidence)), recorded);
     }
-    if let Some(Ok(target)) = targets.of("bundle") {
-        let emission = emission();
-        keep(
-            "bundle",
-            target.write(targets.owner, |out| bundle::write(evidence, &emission, out).map(drop)),
-            recorded,
-        );
-    }
 }
 
 /// What a reader of the profile alone must know. Only what follows from the identity, or is so of every run like it.
-fn caveats(evidence: &Evidence) -> Vec<String> {
+fn caveats(evidence: &Evidence, ended: &Ended) -> Vec<String> {
     let mut lines = Vec::new();
     if evidence.coverage.ledger.is_unobserved {
         lines
             .push("nothing was observed: that it allows nothing says nothing of what the run did".to_owned());
     }
+    if ended.observer == ObserverEnd::Died {
+        lines.push(
+            "NOT WHOLE: the observer was killed during the run; this allows what it had seen until then"
+                .to_owned(),
+        );
+    }
     match evidence.identity.degradations.len() {
         0 => {}
-        1 => lines.push("1 degradation of the run is in its evidence".to_owned()),
-        many => lines.push(format!("{many} degradations of the run are in its evidence")),
+        1 => lines.push("1 degradation of the run is in its evidence:".to_owned()),
+        many => lines.push(format!("{many} degradations of the run are in its evidence:")),
     }
+    lines.extend(brief(&evidence.identity.degradations).into_iter().map(|line| format!("  {line}")));
     lines
 }
 

@@ -12,6 +12,7 @@ fn file(op: FileOp, path: &str) -> Act {
         access: BTreeSet::new(),
         kind: FileKind::Unknown,
         is_path_only: false,
+        is_private: false,
     })
 }
 
@@ -95,7 +96,7 @@ fn evidence(effects: &[Effect]) -> Evidence {
         .iter()
         .map(|effect| {
             let denied_by = (result_of(effect) == EffectResult::Denied).then_some("system");
-            (effect.clone(), EffectFacts { hits: 1, denied_by, is_authorised: None })
+            (effect.clone(), EffectFacts { hits: 1, denied_by, ..EffectFacts::default() })
         })
         .collect();
     evidence
@@ -117,7 +118,7 @@ fn nothing(_: &[u8]) -> CapabilitySet {
 #[test]
 fn an_effect_is_attributed_and_the_option_named() {
     let (made, other) = (fs(FsOp::Create, "${WORKDIR}/n"), fs(FsOp::Create, "${WORKDIR}/o"));
-    let packet = Effect::Net(NetEffect {
+    let packet = Effect::net(NetEffect {
         op: NetEffectOp::Use,
         proto: "packet".into(),
         host: None,

@@ -1,0 +1,56 @@
+//! `fork` without `exec`, for the one process that has to be a copy of this one.
+#![expect(
+    unsafe_code,
+    reason = "no safe wrapper can know that this process has one thread and no locks held"
+)]
+
+use std::io;
+
+use rustix::process::Pid;
+
+/// Splits this process in two. `None` in the copy, which ends by [`end`] and by nothing else.
+///
+/// Refused where this process has a second thread: the copy would not have it, and what that thread held locked would
+/// stay locked for good.
+pub fn fork() -> io::Result<Option<Pid>> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("this process has more than one thread"));
+    }
+    // SAFETY: there is no other thread, so no lock of this process is held by anybody but the caller, and both sides may
+    // go on with all that the caller could do.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        number => Ok(Pid::from_raw(number)),
+    }
+}
+
+/// What a copy of this process answers. Whatever it does to itself is gone with it.
+pub fn ask_a_copy(question: impl FnOnce() -> bool) -> io::Result<bool> {
+    let Some(pid) = fork()? else {
+        let _end = EndsWhenDropped;
+        if question() {
+            end();
+        }
+        // SAFETY: as in `end`.
+        unsafe { libc::_exit(1) }
+    };
+    let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty())?;
+    Ok(status.is_some_and(|(_, status)| status.exit_status() == Some(0)))
+}
+
+/// A panic must not lead a copy into what its original does: while this lives, it ends the copy.
+#[derive(Debug)]
+pub struct EndsWhenDropped;
+
+impl Drop for EndsWhenDropped {
+    fn drop(&mut self) {
+        // SAFETY: as in `end`.
+        unsafe { libc::_exit(1) }
+    }
+}
+
+/// Ends the copy: nothing is dropped, for what it has belongs to the process it was copied from.
+pub fn end() -> ! {
+    // SAFETY: it runs nothing of this process and does not return.
+    unsafe { libc::_exit(0) }
+}
