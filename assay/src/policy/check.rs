@@ -3,13 +3,14 @@
 //! Not allowed is denied; a deny wins at any depth. A denial names the rule that denies, if one does, and the line
 //! that would allow the act.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::net::{NetRule, Target};
+use super::net::{IpNet, LOCALHOST, NetRule, Target};
 use super::problem::Place;
 use super::rule::{Access, AccessSet, Base, PathRule, Policy, yaml_scalar};
 use crate::profile::acts::{EffectKind, Need, Side, needs};
-use crate::profile::effect::{Effect, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port};
+use crate::profile::effect::{Effect, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port, bracketed};
 use crate::profile::name::{Name, unescape};
 
 /// One thing that needs authority.
@@ -188,8 +189,50 @@ fn judge_fs_effect(policy: &Policy, fs: &FsEffect, roots: &[(String, Vec<u8>)]) 
     verdict.unwrap_or(Verdict::Allowed { rule: "nothing to authorise".into(), place: None })
 }
 
+/// As [`judge_effect`], where the addresses are known that a host's name stands for: each of them needs authority.
+pub fn judge_effect_at(
+    policy: &Policy,
+    effect: &Effect,
+    addresses: &BTreeSet<IpAddr>,
+    roots: &[(String, Vec<u8>)],
+) -> Verdict {
+    let Effect::Net(net) = effect else { return judge_effect(policy, effect, roots) };
+    let NetEffect { host: Some(host), address: None, .. } = net.as_ref() else {
+        return judge_effect(policy, effect, roots);
+    };
+    let mut verdicts = addresses.iter().map(|address| {
+        let (is_local, port) = (is_local(net.op), number_of(net.port));
+        judge_inet(policy, Inet { is_local, address: Some(*address), host: Some(host), port })
+    });
+    let Some(first) = verdicts.next() else { return judge_effect(policy, effect, roots) };
+    std::iter::once(first.clone()).chain(verdicts).find(|verdict| !verdict.is_allowed()).unwrap_or(first)
+}
+
+/// As [`judge_effect`], with this number in place of a port of the kernel's choice; `None` for what has no port.
+pub fn judge_with_port(
+    policy: &Policy,
+    effect: &Effect,
+    port: u16,
+    roots: &[(String, Vec<u8>)],
+) -> Option<Verdict> {
+    let Effect::Net(net) = effect else { return None };
+    let net = NetEffect { port: Some(Port::Number(port)), ..NetEffect::clone(net) };
+    Some(judge_net_effect(policy, &net, roots))
+}
+
+fn is_local(op: NetEffectOp) -> bool {
+    matches!(op, NetEffectOp::Bind | NetEffectOp::Listen)
+}
+
+fn number_of(port: Option<Port>) -> Option<u16> {
+    match port {
+        Some(Port::Number(port)) => Some(port),
+        Some(Port::Ephemeral) | None => None,
+    }
+}
+
 fn judge_net_effect(policy: &Policy, net: &NetEffect, roots: &[(String, Vec<u8>)]) -> Verdict {
-    let is_local = matches!(net.op, NetEffectOp::Bind | NetEffectOp::Listen);
+    let is_local = is_local(net.op);
     match net.proto.as_str() {
         "unix" => match &net.address {
             None => judge_family(policy, "unix"),
@@ -203,11 +246,9 @@ fn judge_net_effect(policy: &Policy, net: &NetEffect, roots: &[(String, Vec<u8>)
         },
         _ if net.address.is_some() || net.host.is_some() || net.port.is_some() => {
             let address = net.address.as_ref().and_then(|address| address.as_str().parse().ok());
-            let port = match net.port {
-                Some(Port::Number(port)) => Some(port),
-                Some(Port::Ephemeral) | None => None,
-            };
-            judge_inet(policy, Inet { is_local, address, host: net.host.as_deref(), port })
+            // Beside an address, a name is only claimed.
+            let host = net.host.as_deref().filter(|_| net.address.is_none());
+            judge_inet(policy, Inet { is_local, address, host, port: number_of(net.port) })
         }
         family => judge_family(policy, family),
     }
@@ -215,6 +256,29 @@ fn judge_net_effect(policy: &Policy, net: &NetEffect, roots: &[(String, Vec<u8>)
 
 fn allowed(rule: &PathRule) -> Verdict {
     Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) }
+}
+
+/// How the identity names a process that is not the run's.
+const OTHER_PROCESS: &[u8] = b"/proc/${OTHER_PID}";
+
+fn is_of_another_process(path: &[u8]) -> bool {
+    path.strip_prefix(OTHER_PROCESS).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        || is_numbered(path)
+}
+
+/// Whether it names a process by its number. In the identity the run's own have none.
+fn is_numbered(path: &[u8]) -> bool {
+    let number = path.strip_prefix(b"/proc/").and_then(|rest| rest.split(|&byte| byte == b'/').next());
+    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+}
+
+/// Whether a rule speaks about what `/proc` shows of processes outside the run.
+pub fn shows_others(rule: &PathRule) -> bool {
+    rule.patterns.iter().any(|pattern| {
+        pattern.covers(OTHER_PROCESS)
+            || pattern.reaches_beneath(OTHER_PROCESS)
+            || is_numbered(&pattern.literal_prefix())
+    })
 }
 
 fn judge_file(policy: &Policy, access: Access, path: &[u8]) -> Verdict {
@@ -226,8 +290,11 @@ fn judge_file(policy: &Policy, access: Access, path: &[u8]) -> Verdict {
     if let Some(rule) = policy.fs_deny.iter().find(|rule| rule.applies(access, path)) {
         return denied_by(what(), &rule.text, &rule.place);
     }
+    // The base grants a run its own `/proc`: what is there of other processes needs a rule of the policy.
+    let is_others = is_of_another_process(path);
     let is_granted = |rule: &&PathRule| {
-        rule.applies(access, path) || access == Access::Read && rule.applies(Access::Execute, path)
+        !(is_others && rule.is_base)
+            && (rule.applies(access, path) || access == Access::Read && rule.applies(Access::Execute, path))
     };
     if let Some(rule) = policy.fs_allow.iter().find(is_granted) {
         return allowed(rule);
@@ -299,22 +366,39 @@ fn judge_inet(policy: &Policy, inet: Inet<'_>) -> Verdict {
         IpAddr::V6(Ipv6Addr::UNSPECIFIED) if !is_local => IpAddr::V6(Ipv6Addr::LOCALHOST),
         address => address,
     });
-    let end =
-        host.map(str::to_owned).or_else(|| address.map(|a| a.to_string())).unwrap_or_else(|| "*".into());
-    let end = if end.contains(':') { format!("[{end}]") } else { end };
+    // One of several names is enough to allow it.
+    let end = host
+        .map(|host| host.split(',').next().unwrap_or(host).to_owned())
+        .or_else(|| address.map(|a| a.to_string()))
+        .unwrap_or_else(|| "*".into());
+    let end = bracketed(&end);
     let port_text = port.map_or("*".to_owned(), |port| port.to_string());
     let what = || format!("{} {end}:{port_text}", if is_local { "bind" } else { "connect" });
     let denies = |rule: &&NetRule| {
-        // Bound to every address, a socket is bound to a denied one too.
-        let is_every = is_local && address.is_some_and(|address| address.is_unspecified());
-        let address = if is_every { target_address(&rule.target).or(address) } else { address };
+        // Bound to every address, a socket is bound to a denied one of this host's too.
+        let bound = address
+            .filter(|_| is_local)
+            .and_then(|wildcard| target_nets(&rule.target).into_iter().find(|net| net.is_bound_by(wildcard)));
+        let address = bound.map(|net| net.address).or(address);
         rule.applies(address, host, port)
             || port.is_none() && rule.applies(address, host, Some(rule.ports.low))
     };
     if let Some(rule) = policy.net_deny.iter().find(denies) {
         return denied_by(what(), &rule.text, &rule.place);
     }
+    // Where names allow, nobody may put himself in the place of a name server.
+    let mut named = policy.net_allow.iter().chain(&policy.net_deny).filter(|rule| is_name(&rule.target));
+    if let (true, Some(53), Some(address), Some(rule)) = (is_local, port, address, named.next())
+        && (address.is_unspecified() || policy.nameservers.contains(&address))
+    {
+        return not_allowed(what(), format!("remove `{}`, or bind to another port", rule.text));
+    }
     if let Some(rule) = policy.net_allow.iter().find(|rule| rule.applies(address, host, port)) {
+        return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
+    }
+    // Nothing is sent to port 0: with it a resolver asks the kernel which way it would take to an address it was given.
+    let is_probe = |rule: &&NetRule| is_name(&rule.target) && rule.applies(None, host, Some(rule.ports.low));
+    if let (Some(rule), Some(0), false) = (policy.net_allow.iter().find(is_probe), port, is_local) {
         return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
     }
     let asks_names = policy.net_allow.iter().find(|rule| is_name(&rule.target));
@@ -327,12 +411,12 @@ fn judge_inet(policy: &Policy, inet: Inet<'_>) -> Verdict {
     not_allowed(what(), format!("net.allow: - \"{end}:{port_text}\""))
 }
 
-/// The first address of a rule, when it has one.
-fn target_address(target: &Target) -> Option<IpAddr> {
+/// The addresses of a rule, when it has some.
+fn target_nets(target: &Target) -> Vec<IpNet> {
     match target {
-        Target::Net(net) => Some(net.address),
-        Target::Host(name) if name == "localhost" => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        _ => None,
+        Target::Net(net) => vec![*net],
+        Target::Host(name) if name == "localhost" => LOCALHOST.map(IpNet::single).to_vec(),
+        _ => Vec::new(),
     }
 }
 
@@ -386,6 +470,10 @@ fn judge_family(policy: &Policy, family: &str) -> Verdict {
         ("unix", _) => Verdict::Allowed { rule: "a socket without a name".into(), place: None },
         ("netlink", Base::System) => Verdict::Allowed { rule: "base: system".into(), place: None },
         ("netlink", Base::None) => not_allowed("use netlink".into(), "base: system".into()),
+        ("tcp" | "udp", _) if policy.net_allow.is_empty() => {
+            not_allowed(format!("use {family}"), "net.allow names what may be reached".into())
+        }
+        ("tcp" | "udp", _) => Verdict::Allowed { rule: "a socket without an address".into(), place: None },
         (family, _) => not_allowed(format!("use {family}"), "sockets of this kind are never granted".into()),
     }
 }

@@ -6,10 +6,10 @@ use super::builtin;
 use super::net::Target;
 use super::parse::{Document, parse};
 pub use super::path::Context;
-use super::path::parse_path;
+use super::path::{parse_path, parse_path_along};
 use super::pattern::Pattern;
 use super::problem::{Complaint, Place, Problem};
-use super::rule::{Base, PathRule, Policy, spell_bytes};
+use super::rule::{Access, AccessSet, Base, PathRule, Policy, spell_bytes};
 use super::yaml;
 use crate::canon::digest::Digest;
 
@@ -119,7 +119,10 @@ impl<'a> Loader<'a> {
             return None;
         }
         if self.digests.len() >= MAX_FILES {
-            complain(format!("the policy is made of more than {MAX_FILES} files"), None);
+            complain(
+                format!("the policy is made of more than {MAX_FILES} files"),
+                Some("put their rules together"),
+            );
             return None;
         }
         let bytes = match self.files.read(path) {
@@ -130,7 +133,10 @@ impl<'a> Loader<'a> {
                         format!("cannot extend `{text}`: {error}"),
                         Some("the path is relative to the file that names it"),
                     ),
-                    None => complain(format!("cannot read the policy: {error}"), None),
+                    None => complain(
+                        format!("cannot read the policy: {error}"),
+                        Some("`assay policy check --builtin` prints one to begin with"),
+                    ),
                 }
                 return None;
             }
@@ -222,7 +228,10 @@ impl<'a> Loader<'a> {
             self.follow(rule, Some(&mut warnings));
         }
         for rule in rules.net_allow.iter_mut().chain(&mut rules.net_deny) {
-            if let Target::UnixPath(patterns) = &mut rule.target {
+            if let (Target::UnixPath(patterns), Some(path)) =
+                (&mut rule.target, rule.text.strip_prefix("unix:"))
+            {
+                self.go_up(path, patterns);
                 self.follow_patterns(patterns);
             }
         }
@@ -269,20 +278,35 @@ impl<'a> Loader<'a> {
 
     /// Adds where the rule's paths really lead; says once what is not there.
     fn follow(&self, rule: &mut PathRule, warnings: Option<&mut Vec<Problem>>) {
+        self.go_up(&rule.text, &mut rule.patterns);
         if let (Some(warnings), Some(pattern)) = (warnings, rule.patterns.first()) {
             let is_builtin = rule.place.file == builtin::MINIMAL_NAME;
             let path = pattern.as_literal().filter(|path| !path.starts_with(&self.context.tmpdir));
             if let (Some(path), false) = (path, is_builtin)
                 && self.files.exists(&path) == Some(false)
             {
+                // A program by its bare name is looked for along PATH by a shell, not by a policy.
+                let is_bare = rule.access == AccessSet::of(Access::Execute) && !rule.text.contains('/');
                 warnings.push(Problem {
                     place: rule.place.clone(),
                     message: format!("`{}` does not exist", rule.text),
-                    hint: None,
+                    hint: is_bare.then(|| {
+                        format!(
+                            "it is relative to the work directory; a program is named as in `/usr/bin/{}`",
+                            rule.text
+                        )
+                    }),
                 });
             }
         }
         self.follow_patterns(&mut rule.patterns);
+    }
+
+    /// Where a path goes up from a link, it goes up from where the link leads.
+    fn go_up(&self, text: &str, patterns: &mut Vec<Pattern>) {
+        if let Ok(pattern) = parse_path_along(text, self.context, &|path| self.files.real(path)) {
+            *patterns = vec![pattern];
+        }
     }
 
     fn follow_patterns(&self, patterns: &mut Vec<Pattern>) {

@@ -12,10 +12,11 @@ pub mod path;
 pub mod pattern;
 pub mod problem;
 pub mod rule;
+pub mod shape;
 pub mod telling;
 pub mod yaml;
 
-pub use check::{Request, Verdict, judge, judge_effect};
+pub use check::{Request, Verdict, judge, judge_effect, judge_effect_at, judge_with_port};
 pub use load::{Context, Files, load, load_builtin};
 pub use problem::Problem;
 pub use rule::{Access, AccessSet, Policy};

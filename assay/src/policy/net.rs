@@ -87,10 +87,22 @@ impl IpNet {
             _ => false,
         }
     }
+
+    /// Whether a socket bound to `wildcard`, to every address of this host, is bound to one of these. Which addresses
+    /// a host has can change; the loopback ones are known to be its own.
+    pub fn is_bound_by(self, wildcard: IpAddr) -> bool {
+        let is_loopback = match self.address {
+            IpAddr::V4(address) => address.is_loopback() || self.contains(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+            IpAddr::V6(_) => self.contains(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+        };
+        // Bound to `::`, a socket takes IPv4 as well.
+        wildcard.is_unspecified() && is_loopback && (wildcard.is_ipv6() || self.address.is_ipv4())
+    }
 }
 
 impl NetRule {
-    /// Whether it speaks about this IP endpoint; `host` is the name the run's resolver gave for it.
+    /// Whether it speaks about this IP endpoint; `host` is the name the run's resolver gave for it, or several with
+    /// commas between them.
     pub fn applies(&self, address: Option<IpAddr>, host: Option<&str>, port: Option<u16>) -> bool {
         let is_target = match &self.target {
             Target::Any => true,
@@ -125,7 +137,12 @@ impl NetRule {
 /// What `localhost` stands for.
 pub const LOCALHOST: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-fn is_host_match(name: &str, host: &str) -> bool {
+/// Whether one of the names, between commas, is what a rule says.
+fn is_host_match(name: &str, hosts: &str) -> bool {
+    hosts.split(',').any(|host| is_one_match(name, host))
+}
+
+fn is_one_match(name: &str, host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     match name.strip_prefix('*') {
         Some(end) => host.len() > end.len() && host.ends_with(end),
@@ -310,6 +327,7 @@ mod tests {
         assert!(rule("api.example.com:443").applies(address, Some("API.example.com."), Some(443)));
         assert!(!rule("api.example.com:443").applies(address, None, Some(443)));
         assert!(rule("*.example.com").applies(address, Some("a.b.example.com"), Some(1)));
+        assert!(rule("*.example.com").applies(address, Some("b.test,a.example.com"), Some(1)));
         assert!(!rule("*.example.com").applies(address, Some("example.com"), Some(1)));
         assert!(!rule("*.example.com").applies(address, Some("badexample.com"), Some(1)));
     }

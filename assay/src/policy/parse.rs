@@ -4,7 +4,7 @@
 //! reading goes on so that all problems are told at once.
 
 use super::net::{NetRule, parse as parse_net};
-use super::path::{Context, parse_path};
+use super::path::{Context, EMPTY, parse_path};
 use super::problem::{Place, Problem, nearest};
 use super::rule::{Access, AccessSet, Base, PathRule};
 use super::yaml::{Key, Node, Value};
@@ -42,7 +42,7 @@ pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Prob
     let mut reader = Reader { file, context, problems };
     let mut document = Document::default();
     let Some(entries) = reader.map(root, "a policy") else { return document };
-    let known = ["api_version", "base", "extends", "fs", "net", "exec", "env", "lint"];
+    let known = ["api_version", "base", "extends", "fs", "net", "exec", "env", "lint", "notes"];
     for (key, node) in entries {
         match key.name.as_str() {
             "api_version" => {
@@ -82,6 +82,8 @@ pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Prob
             }
             // Not about what a run may do: `evidence::lint` reads it.
             "lint" => {}
+            // For whoever reads it: JSON has no comments.
+            "notes" => drop(reader.strings(node, "a note")),
             _ => reader.unknown_key(key, &known),
         }
     }
@@ -121,7 +123,10 @@ impl Reader<'_> {
                 }
             }
             Value::String(text) if wanted == "a list" => Some(format!("write `[\"{text}\"]`")),
-            _ => None,
+            _ if wanted == "a list" => {
+                Some("write `[…]`, or a line that begins with `- ` for each entry".to_owned())
+            }
+            _ => Some(format!("write {wanted} in its place")),
         };
         self.complain(node.at, format!("expected {wanted}, found {}", node.value.kind()), hint);
     }
@@ -139,7 +144,7 @@ impl Reader<'_> {
             Value::Map(entries) => Some(entries),
             other => {
                 let message = format!("expected {what} to be a mapping, found {}", other.kind());
-                self.complain(node.at, message, None);
+                self.complain(node.at, message, Some("write keys with their values: `KEY: VALUE`".into()));
                 None
             }
         }
@@ -202,7 +207,11 @@ impl Reader<'_> {
         for item in self.list(node) {
             match &item.value {
                 Value::String(text) if text.is_empty() => {
-                    self.complain(item.at, format!("expected {wanted}, found an empty string"), None);
+                    self.complain(
+                        item.at,
+                        format!("expected {wanted}, found an empty string"),
+                        Some(EMPTY.into()),
+                    );
                 }
                 Value::String(text) => strings.push((text.clone(), self.place(item.at))),
                 _ => self.bad_type(item, wanted),
@@ -310,21 +319,7 @@ impl Reader<'_> {
     }
 
     fn programs(&mut self, node: &Node) -> Vec<PathRule> {
-        let mut rules = Vec::new();
-        for item in self.list(node) {
-            if let Value::String(text) = &item.value
-                && !text.contains('/')
-                && !text.starts_with('~')
-            {
-                let hint = format!(
-                    "write where the program is, as in `/usr/bin/{text}`; `./{text}` is in the work directory"
-                );
-                self.complain(item.at, format!("`{text}` is not a path"), Some(hint));
-                continue;
-            }
-            rules.extend(self.path(item, AccessSet::of(Access::Execute)));
-        }
-        rules
+        self.list(node).iter().filter_map(|item| self.path(item, AccessSet::of(Access::Execute))).collect()
     }
 
     fn nets(&mut self, node: &Node) -> Vec<NetRule> {

@@ -16,6 +16,8 @@ pub struct Context {
     pub tmpdir: Vec<u8>,
     /// `${CALLER_TMPDIR}`: the temporary directory of whoever called us.
     pub caller_tmpdir: Vec<u8>,
+    /// `${RUNTIME_DIR}`: the user's runtime directory.
+    pub runtime_dir: Vec<u8>,
     /// The name servers of the host (`/etc/resolv.conf`).
     pub nameservers: Vec<IpAddr>,
 }
@@ -29,6 +31,7 @@ impl Context {
             workdir: b"/${WORKDIR}".to_vec(),
             tmpdir: b"/${TMPDIR}".to_vec(),
             caller_tmpdir: b"/${CALLER_TMPDIR}".to_vec(),
+            runtime_dir: b"/${RUNTIME_DIR}".to_vec(),
             nameservers: Vec::new(),
         }
     }
@@ -40,6 +43,7 @@ impl Context {
             workdir: b"/w".to_vec(),
             tmpdir: b"/tmp/assay-1".to_vec(),
             caller_tmpdir: b"/tmp".to_vec(),
+            runtime_dir: b"/run/user/1000".to_vec(),
             nameservers: vec![IpAddr::from([192, 0, 2, 53])],
         }
     }
@@ -50,16 +54,29 @@ impl Context {
             "WORKDIR" => Some(&self.workdir),
             "TMPDIR" => Some(&self.tmpdir),
             "CALLER_TMPDIR" => Some(&self.caller_tmpdir),
+            "RUNTIME_DIR" => Some(&self.runtime_dir),
             _ => None,
         }
     }
 }
 
-/// The variables a policy knows.
-const VARIABLES: [&str; 4] = ["HOME", "WORKDIR", "TMPDIR", "CALLER_TMPDIR"];
+/// What to do about an entry that says nothing.
+pub const EMPTY: &str = "write the value, or leave the entry out";
 
-/// Parses the text of a path: its variable, its escapes, its `*`.
+/// The variables a policy knows.
+const VARIABLES: [&str; 5] = ["HOME", "WORKDIR", "TMPDIR", "CALLER_TMPDIR", "RUNTIME_DIR"];
+
+/// Parses the text of a path: its variable, its escapes, its `*`. A `..` takes away the name before it.
 pub fn parse_path(text: &str, context: &Context) -> Result<Pattern, Complaint> {
+    parse_path_along(text, context, &|_| None)
+}
+
+/// As [`parse_path`]; a `..` goes up from where the path before it really leads, as it does in the kernel.
+pub fn parse_path_along(
+    text: &str,
+    context: &Context,
+    real: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
+) -> Result<Pattern, Complaint> {
     let bad = |hint: &str| (format!("bad path `{text}`"), Some(hint.to_owned()));
     let (root, tail) = split_root(text, context)?;
     if let Some(at) = tail.find("${") {
@@ -77,10 +94,15 @@ pub fn parse_path(text: &str, context: &Context) -> Result<Pattern, Complaint> {
     for name in tail.split('/') {
         match name {
             "" | "." => {}
-            ".." => match parts.pop() {
-                Some(Part::Literal(_)) | None => {}
-                Some(_) => return Err(bad("`..` cannot come after a `*`")),
-            },
+            ".." => {
+                let before = Pattern::from_parts(parts.clone()).as_literal();
+                if let Some(real) = before.and_then(|path| real(&path)) {
+                    parts = Pattern::literal(&real).parts().to_vec();
+                }
+                if !matches!(parts.pop(), Some(Part::Literal(_)) | None) {
+                    return Err(bad("`..` cannot come after a `*`"));
+                }
+            }
             "**" => parts.push(Part::AnyDepth),
             name if has_class(name) => return Err(bad(CLASSES)),
             name => {
@@ -114,7 +136,7 @@ fn split_root<'a>(text: &'a str, context: &'a Context) -> Result<(&'a [u8], &'a 
     let no_home =
         || (format!("`{text}` needs a home directory, and none is known"), Some("set HOME".to_owned()));
     if text.is_empty() {
-        return Err(("expected a path, found an empty string".into(), None));
+        return Err(("expected a path, found an empty string".into(), Some(EMPTY.into())));
     }
     if text.starts_with('/') {
         return Ok((b"/", text));
@@ -132,11 +154,11 @@ fn split_root<'a>(text: &'a str, context: &'a Context) -> Result<(&'a [u8], &'a 
             return Err(bad("the `${` is not closed".into()));
         };
         if !VARIABLES.contains(&variable) {
-            let hint =
-                match nearest(&variable.to_lowercase(), &["home", "workdir", "tmpdir", "caller_tmpdir"]) {
-                    Some(near) => format!("did you mean `${{{}}}`?", near.to_uppercase()),
-                    None => "known: ~, ${HOME}, ${WORKDIR}, ${TMPDIR}, ${CALLER_TMPDIR}".to_owned(),
-                };
+            let known = VARIABLES.map(str::to_lowercase);
+            let hint = match nearest(&variable.to_lowercase(), &known.each_ref().map(String::as_str)) {
+                Some(near) => format!("did you mean `${{{}}}`?", near.to_uppercase()),
+                None => format!("known: ~, {}", VARIABLES.map(|known| format!("${{{known}}}")).join(", ")),
+            };
             return Err((format!("unknown variable `${{{variable}}}`"), Some(hint)));
         }
         if !rest.is_empty() && !rest.starts_with('/') {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::profile::name::harmless;
+
 /// What is wrong, where, and what to write instead. Prints as `FILE:LINE:COL: message; hint`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -35,9 +37,10 @@ impl fmt::Display for Place {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)?;
+        // What it quotes may be a stranger's, and must stay one line.
+        write!(f, "{}: {}", self.place, harmless(&self.message))?;
         match &self.hint {
-            Some(hint) => write!(f, "; {hint}"),
+            Some(hint) => write!(f, "; {}", harmless(hint)),
             None => Ok(()),
         }
     }

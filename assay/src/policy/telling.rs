@@ -3,7 +3,7 @@
 //! What one rule would allow, or one rule denies, is one line with the number of effects it is about. Nothing is left
 //! out of the numbers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::Denial;
 use super::rule::{Access, yaml_scalar};
@@ -16,6 +16,17 @@ const MAX: usize = 20;
 const FEW: usize = 2;
 /// How many names are given of a group that no single rule should allow.
 const EXAMPLES: usize = 3;
+
+/// One denial, and what goes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// `denied`, or another word for what came of it.
+    pub word: &'static str,
+    /// Who did it, when that was seen.
+    pub by: Option<String>,
+    /// What the policy says.
+    pub denial: Denial,
+}
 
 /// What makes denials one line.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,11 +50,11 @@ enum Place {
     Alone(String),
 }
 
-/// The lines. Each denial comes with the word for what came of it.
-pub fn tell(denials: Vec<(&'static str, Denial)>) -> Vec<String> {
-    let mut groups = BTreeMap::<Group, Vec<Denial>>::new();
-    for (word, denial) in denials {
-        groups.entry(group_of(word, &denial)).or_default().push(denial);
+/// The lines.
+pub fn tell(denials: Vec<Told>) -> Vec<String> {
+    let mut groups = BTreeMap::<Group, Vec<Told>>::new();
+    for told in denials {
+        groups.entry(group_of(told.word, &told.denial)).or_default().push(told);
     }
     go_up(&mut groups);
     let mut lines: Vec<(usize, String)> =
@@ -85,8 +96,8 @@ fn parent(path: &str) -> Option<&str> {
 
 /// While there are too many lines, directories that share one above them are taken together: the deepest first, and
 /// of those where it saves most.
-fn go_up(groups: &mut BTreeMap<Group, Vec<Denial>>) {
-    let lines = |groups: &BTreeMap<Group, Vec<Denial>>| -> usize {
+fn go_up(groups: &mut BTreeMap<Group, Vec<Told>>) {
+    let lines = |groups: &BTreeMap<Group, Vec<Told>>| -> usize {
         groups.values().map(|denials| if denials.len() > FEW { 1 } else { denials.len() }).sum()
     };
     while lines(groups) > WANTED {
@@ -125,20 +136,25 @@ fn depth(group: &Group) -> usize {
 }
 
 /// The lines of a group, each with the number of denials it stands for.
-fn lines_of(group: &Group, denials: &[Denial]) -> Vec<(usize, String)> {
+fn lines_of(group: &Group, denials: &[Told]) -> Vec<(usize, String)> {
     let count = denials.len();
     let Group { word, verb, why, place } = group;
     if count <= FEW || matches!(place, Place::Alone(_)) {
-        let line = |denial: &Denial| format!("{word}: {}: {}; {}", denial.what, denial.why(), denial.remedy);
+        let line = |told: &Told| {
+            let Told { denial, by, .. } = told;
+            let by = by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+            format!("{word}: {}{by}: {}; {}", denial.what, denial.why(), denial.remedy)
+        };
         return denials.iter().map(|denial| (1, line(denial))).collect();
     }
+    let by = actors(denials);
     let line = match place {
-        Place::Rule => format!("{word}: {verb} {count} names: {why}; {}", denials[0].remedy),
+        Place::Rule => format!("{word}: {verb} {count} names{by}: {why}; {}", denials[0].denial.remedy),
         Place::Address(address) => {
-            format!("{word}: {verb} {address} at {count} ports: {why}; net.allow: - \"{address}:*\"")
+            format!("{word}: {verb} {address} at {count} ports{by}: {why}; net.allow: - \"{address}:*\"")
         }
         Place::Directory(_, directory) if is_wide(directory) => format!(
-            "{word}: {verb} {count} names in {directory}: {why}; name what is needed, such as {}",
+            "{word}: {verb} {count} names in {directory}{by}: {why}; name what is needed, such as {}",
             examples(denials)
         ),
         Place::Directory(list, directory) => {
@@ -149,7 +165,7 @@ fn lines_of(group: &Group, denials: &[Denial]) -> Vec<(usize, String)> {
                 let access = Access::ALL.into_iter().find(|access| access.as_str() == verb);
                 format!("{{path: {path}, access: [{}]}}", access.unwrap_or(Access::Write).as_str())
             };
-            format!("{word}: {verb} {count} names in {directory}: {why}; {list}: - {rule}")
+            format!("{word}: {verb} {count} names in {directory}{by}: {why}; {list}: - {rule}")
         }
         Place::Alone(_) => return Vec::new(),
     };
@@ -164,11 +180,23 @@ fn is_wide(directory: &str) -> bool {
         || matches!(directory, "/run" | "/dev" | "/tmp" | "/opt" | "/srv" | "/mnt" | "/media" | "/boot")
 }
 
-fn examples(denials: &[Denial]) -> String {
+/// Some of those who did it.
+fn actors(denials: &[Told]) -> String {
+    let actors: BTreeSet<&str> = denials.iter().filter_map(|told| told.by.as_deref()).collect();
+    if actors.is_empty() {
+        return String::new();
+    }
+    let more = if actors.len() > EXAMPLES { " …" } else { "" };
+    let named: Vec<&str> = actors.into_iter().take(EXAMPLES).collect();
+    format!(" by {}{more}", named.join(", "))
+}
+
+fn examples(denials: &[Told]) -> String {
     let names: Vec<&str> = denials
         .iter()
         .take(EXAMPLES)
-        .map(|denial| denial.what.split_once(' ').map_or(denial.what.as_str(), |(_, object)| object))
+        .map(|told| told.denial.what.as_str())
+        .map(|what| what.split_once(' ').map_or(what, |(_, object)| object))
         .collect();
     names.join(", ")
 }
@@ -184,13 +212,36 @@ mod tests {
         load_bytes(b"p", text.as_bytes(), &Context::for_tests(), &NoFiles).unwrap()
     }
 
-    fn denials(requests: &[Request<'_>]) -> Vec<(&'static str, Denial)> {
+    fn denials(requests: &[Request<'_>]) -> Vec<Told> {
         let policy = policy();
         let denied = |request: &Request<'_>| match judge(&policy, *request) {
-            Verdict::Denied(denial) => ("not authorised", denial),
+            Verdict::Denied(denial) => Told { word: "not authorised", by: None, denial },
             Verdict::Allowed { .. } => panic!("{request:?} is allowed"),
         };
         requests.iter().map(denied).collect()
+    }
+
+    #[test]
+    fn who_did_it_is_named_and_of_many_some() {
+        let mut few = denials(&[Request::File(Access::Write, b"/x/a")]);
+        few[0].by = Some("/usr/bin/cp (pid 7)".into());
+        assert_eq!(
+            tell(few),
+            [
+                "not authorised: write /x/a by /usr/bin/cp (pid 7): no rule allows it; fs.allow: - {path: /x/a, access: [write]}"
+            ]
+        );
+        let names: Vec<Vec<u8>> = (0..5).map(|number| format!("/x/y/{number}").into_bytes()).collect();
+        let requests: Vec<_> = names.iter().map(|name| Request::File(Access::Write, name)).collect();
+        let mut many = denials(&requests);
+        for (number, told) in many.iter_mut().enumerate() {
+            told.by = Some(format!("cp (pid {number})"));
+        }
+        let lines = tell(many);
+        assert!(
+            lines[0].contains("write 5 names in /x/y by cp (pid 0), cp (pid 1), cp (pid 2) …: no rule"),
+            "{lines:?}"
+        );
     }
 
     #[test]
@@ -259,7 +310,7 @@ mod tests {
     fn a_bind_is_not_told_as_a_connect() {
         use crate::profile::effect::{Effect, EffectResult, NetEffect, NetEffectOp};
         let effect = |op| {
-            Effect::Net(NetEffect {
+            Effect::net(NetEffect {
                 op,
                 proto: "unix".into(),
                 host: None,

@@ -67,7 +67,11 @@ pub fn read(file: &str, bytes: &[u8], problems: &mut Vec<Problem>) -> Option<Nod
         });
     };
     if bytes.len() > MAX_BYTES {
-        complain((1, 1), format!("the file has {} bytes, the limit is {MAX_BYTES}", bytes.len()), None);
+        complain(
+            (1, 1),
+            format!("the file has {} bytes, the limit is {MAX_BYTES}", bytes.len()),
+            Some(SMALLER),
+        );
         return None;
     }
     let text = match std::str::from_utf8(bytes) {
@@ -97,7 +101,7 @@ pub fn read(file: &str, bytes: &[u8], problems: &mut Vec<Problem>) -> Option<Nod
             }
             Err(error) => {
                 let mark = error.marker();
-                complain((mark.line(), mark.col() + 1), format!("not YAML: {}", error.info()), None);
+                complain((mark.line(), mark.col() + 1), format!("not YAML: {}", error.info()), Some(YAML));
                 return None;
             }
         }
@@ -108,6 +112,9 @@ pub fn read(file: &str, bytes: &[u8], problems: &mut Vec<Problem>) -> Option<Nod
     }
     root
 }
+
+const SMALLER: &str = "name directories or patterns instead of each file";
+const YAML: &str = "indent by spaces, close what is opened, and put text with `:`, `*` or `{` in quotes";
 
 /// A list or mapping that is being filled.
 enum Open {
@@ -132,7 +139,7 @@ impl Builder<'_> {
         let at = (span.start.line(), span.start.col() + 1);
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            (self.complain)(at, format!("the file has more than {MAX_NODES} nodes"), None);
+            (self.complain)(at, format!("the file has more than {MAX_NODES} nodes"), Some(SMALLER));
             return false;
         }
         match event {
@@ -187,7 +194,11 @@ impl Builder<'_> {
 
     fn open(&mut self, open: Open, at: (usize, usize)) -> bool {
         if self.stack.len() >= MAX_DEPTH {
-            (self.complain)(at, format!("nested more than {MAX_DEPTH} deep"), None);
+            (self.complain)(
+                at,
+                format!("nested more than {MAX_DEPTH} deep"),
+                Some("a policy needs no more than four levels"),
+            );
             return false;
         }
         if let Some(Open::Map(_, _, None)) = self.stack.last() {
