@@ -279,6 +279,14 @@ fn was_done(class: ActClass, errno: i32) -> bool {
     }
 }
 
+/// The result of an effect of this class, when the act's call ended like this; `None` when it has none.
+pub fn effect_result(class: ActClass, result: CallResult) -> Option<EffectResult> {
+    match ending(class, result) {
+        Ending::Effect(result) => Some(result),
+        Ending::Failed(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -294,6 +302,7 @@ mod tests {
             access: access.iter().copied().collect(),
             kind,
             is_path_only: false,
+            is_private: false,
         };
         classes_of_file(&act).iter().collect()
     }

@@ -5,7 +5,9 @@
 //! that a reader needs to undo it. Pure: no I/O, no clock, no environment; order, repetition and interleaving of the
 //! observations do not matter. Specified in `docs/formats/canonicalisation.md`.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -17,13 +19,19 @@ use crate::observe::observation::{
     PathRef, PathState,
 };
 
-use super::acts::{ActClass, Ending, Need, class_of_net, class_of_pair, classes_of_file, ending, row};
+use super::actors::{ActorTable, Seen};
+use super::acts::{
+    ActClass, Ending, Need, class_of_net, class_of_pair, classes_of_file, effect_result, ending, row,
+};
+use super::barriers::Barriers;
 use super::effect::{Effect, EffectResult};
-use super::identity::{EffectFacts, Fold, Identity, Outcome, ProcessFacts};
+use super::hosts::Hosts;
+use super::identity::{Details, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
 use super::name::Name;
+use super::number_hash::NumberHasher;
 use super::paths::{MadeAs, PathId, PathTable};
 use super::processes::ProcessTable;
-use super::roots::{Roots, is_beneath, parent};
+use super::roots::Roots;
 use super::settle;
 use super::volatile::Template;
 
@@ -62,19 +70,6 @@ impl CanonContext {
     }
 }
 
-/// What the sandbox put in the way: an act that ended there was denied by the policy, whatever errno the child got.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Barriers {
-    /// Paths hidden behind a mask or placeholder: every act on them or beneath, even one that succeeded.
-    pub masked: Vec<Vec<u8>>,
-    /// Paths under a read-only mount of ours, and directories pinned above a deny: acts that need `write` and failed.
-    pub read_only: Vec<Vec<u8>>,
-    /// Whether a Landlock ruleset is in force, whose refusal of a rename or link is EXDEV.
-    pub is_landlocked: bool,
-    /// The mount points of the child's tree: EXDEV between two of them is the kernel's own.
-    pub mount_points: Vec<Vec<u8>>,
-}
-
 /// How the run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEnd {
@@ -93,6 +88,8 @@ pub struct Canonical {
     pub identity: Identity,
     /// Facts for each effect of the identity. `denied_by` is set where the canonicaliser knows it.
     pub facts: BTreeMap<Effect, EffectFacts>,
+    /// What no reader of the evidence needs, and who judges it does.
+    pub details: Details,
     /// What was folded, sorted.
     pub folded: Vec<Fold>,
     /// Counters by name; zeros are absent.
@@ -113,8 +110,9 @@ pub struct Canonicalizer {
     pub(super) context: CanonContext,
     pub(super) paths: PathTable,
     pub(super) processes: ProcessTable,
-    pub(super) files: HashMap<FileFact, u64>,
-    pub(super) sockets: HashMap<NetFact, u64>,
+    pub(super) actors: ActorTable,
+    pub(super) files: HashMap<FileFact, Seen, BuildHasherDefault<NumberHasher>>,
+    pub(super) sockets: HashMap<NetFact, Seen>,
     /// Facts the sandbox's own means decided.
     pub(super) held: HashSet<FileFact>,
     pub(super) templates: BTreeSet<(Vec<u8>, usize, Vec<u8>)>,
@@ -122,6 +120,9 @@ pub struct Canonicalizer {
     pub(super) counts: Counts,
     pub(super) gaps: BTreeSet<Gap>,
     pub(super) blind: BTreeMap<&'static str, u64>,
+    pub(super) hosts: Hosts,
+    /// How many acts the observation under way stands for.
+    weight: u64,
 }
 
 /// Plain counts.
@@ -185,9 +186,6 @@ const MAX_FACTS: usize = 8_000_000;
 /// The most templates kept.
 const MAX_TEMPLATES: usize = 256;
 
-const EXDEV: i32 = 18;
-const EBUSY: i32 = 16;
-
 impl Canonicalizer {
     /// A canonicaliser for one run.
     pub fn new(context: CanonContext) -> Self {
@@ -196,7 +194,8 @@ impl Canonicalizer {
             context,
             paths: PathTable::default(),
             processes,
-            files: HashMap::new(),
+            actors: ActorTable::default(),
+            files: HashMap::default(),
             sockets: HashMap::new(),
             held: HashSet::new(),
             templates: BTreeSet::new(),
@@ -204,6 +203,8 @@ impl Canonicalizer {
             counts: Counts::default(),
             gaps: BTreeSet::new(),
             blind: BTreeMap::new(),
+            hosts: Hosts::default(),
+            weight: 1,
         };
         for argument in &canonicalizer.context.command.clone() {
             canonicalizer.learn_template(argument);
@@ -211,9 +212,27 @@ impl Canonicalizer {
         canonicalizer
     }
 
+    /// Folds an observation that was made again, so many times. Everything but the numbers is known from the first time:
+    /// that a name was used says nothing more when it is used again.
+    pub fn observe_again(&mut self, observation: &Observation, times: u64) {
+        self.weight = times;
+        self.observe(observation);
+        self.weight = 1;
+    }
+
+    /// Counts calls that failed with an error that makes no effect of them, and nothing but that.
+    pub fn count_failures(&mut self, errno: i32, times: u64) {
+        self.counts.observations += times;
+        *self.failed.entry(errno).or_default() += times;
+    }
+
     /// Folds one observation.
     pub fn observe(&mut self, observation: &Observation) {
-        self.counts.observations += 1;
+        if let Act::Named(named) = &observation.act {
+            self.hosts.learn(named);
+            return;
+        }
+        self.counts.observations += self.weight;
         self.processes.see(observation);
         self.count_ending(observation);
         match &observation.act {
@@ -221,14 +240,15 @@ impl Canonicalizer {
             Act::Pair(act) => self.observe_pair(observation, act),
             Act::Exec(act) => self.observe_exec(observation, act),
             Act::Net(act) => self.observe_net(observation, act),
-            Act::Fork { .. } | Act::Exit { .. } => {}
+            // A name is no act of its own, and was taken above.
+            Act::Namespaces(_) | Act::Fork { .. } | Act::Exit { .. } | Act::Named(_) => {}
             Act::Blind { means, .. } => *self.blind.entry(means).or_default() += 1,
         }
     }
 
     /// The identity, and everything that goes with it.
     pub fn finish(self, end: RunEnd) -> Canonical {
-        settle::settle(&self, end)
+        settle::settle(self, end)
     }
 
     fn observe_file(&mut self, observation: &Observation, act: &FileAct) {
@@ -237,7 +257,7 @@ impl Canonicalizer {
             is_without_effect = false;
             let Some(result) = self.judge(class, observation.result, &act.path, None) else { continue };
             let Some(path) = self.path(&act.path, Kind::Fs) else { continue };
-            self.count_file(FileFact { class, path, to: None, result: result.0 }, result.1);
+            self.count_file(observation, FileFact { class, path, to: None, result: result.0 }, result.1);
             let by = (observation.pid, observation.tid);
             if result.0 == EffectResult::Denied {
                 if row(class).path.contains(&Need::Write) {
@@ -248,19 +268,27 @@ impl Canonicalizer {
             match class {
                 ActClass::OpenCreate => {
                     self.paths.made(path, MadeAs::File, by);
-                    if act.access.contains(&Access::Read) {
-                        self.paths.made_read_write(path);
+                    let is_private = act.is_private && act.access.contains(&Access::Read);
+                    if is_private && !self.processes.was_told(observation.pid, &act.path) {
+                        let (program, _) = self.processes.program_of(observation.pid, 0);
+                        self.paths.made_private(path, program);
                     }
                 }
                 // The read of an open that made the file says nothing about what was there before.
                 ActClass::OpenRead if act.access.contains(&Access::Create) => {}
-                ActClass::Mkdir => self.paths.made(path, MadeAs::Directory, by),
+                ActClass::Mkdir => {
+                    self.paths.made(path, MadeAs::Directory, by);
+                    if act.is_private && !self.processes.was_told(observation.pid, &act.path) {
+                        let (program, _) = self.processes.program_of(observation.pid, 0);
+                        self.paths.made_private(path, program);
+                    }
+                }
                 ActClass::Mknod => self.paths.made(path, MadeAs::File, by),
                 ActClass::Delete => self.paths.deleted(path),
                 _ => self.paths.used(path),
             }
         }
-        self.counts.without_effect += u64::from(is_without_effect);
+        self.counts.without_effect += u64::from(is_without_effect) * self.weight;
     }
 
     fn observe_pair(&mut self, observation: &Observation, act: &PairAct) {
@@ -269,9 +297,10 @@ impl Canonicalizer {
         let (Some(path), Some(to)) = (self.path(&act.path, Kind::Fs), self.path(&act.to, Kind::Fs)) else {
             return;
         };
-        self.count_file(FileFact { class, path, to: Some(to), result: result.0 }, result.1);
+        self.count_file(observation, FileFact { class, path, to: Some(to), result: result.0 }, result.1);
         if act.is_exchange {
-            self.count_file(FileFact { class, path: to, to: Some(path), result: result.0 }, result.1);
+            let back = FileFact { class, path: to, to: Some(path), result: result.0 };
+            self.count_file(observation, back, result.1);
         }
         let by = (observation.pid, observation.tid);
         match (act.op, result.0) {
@@ -299,7 +328,8 @@ impl Canonicalizer {
                 continue;
             }
             let Some(path) = self.path(file, Kind::Exec) else { continue };
-            self.count_file(FileFact { class: ActClass::Exec, path, to: None, result: result.0 }, result.1);
+            let fact = FileFact { class: ActClass::Exec, path, to: None, result: result.0 };
+            self.count_file(observation, fact, result.1);
             if result.0 == EffectResult::Ok {
                 self.paths.used(path);
             }
@@ -310,7 +340,7 @@ impl Canonicalizer {
         let class = class_of_net(act.op);
         let result = match &act.endpoint {
             Endpoint::UnixPath(path) => self.judge(class, observation.result, path, None),
-            _ => judge_call(class, observation.result),
+            _ => effect_result(class, observation.result).map(|result| (result, false)),
         };
         let Some((result, is_held)) = result else { return };
         let place = match &act.endpoint {
@@ -334,10 +364,11 @@ impl Canonicalizer {
             }
         };
         let fact = NetFact { class, proto: act.proto, place, is_ephemeral: act.is_ephemeral, result };
-        if let Some(hits) = self.sockets.get_mut(&fact) {
-            *hits += 1;
+        if let Some(seen) = self.sockets.get_mut(&fact) {
+            seen.hits += 1;
         } else if self.sockets.len() < MAX_FACTS {
-            self.sockets.insert(fact, 1);
+            let by = self.actors.of(observation, &self.processes);
+            self.sockets.insert(fact, Seen { hits: 1, by, is_part: false });
         } else {
             self.counts.untold += 1;
         }
@@ -355,7 +386,8 @@ impl Canonicalizer {
         let by = (observation.pid, observation.tid);
         match (op, result) {
             (NetOp::Bind, result) => {
-                self.count_file(FileFact { class: ActClass::BindPath, path, to: None, result }, is_held);
+                let fact = FileFact { class: ActClass::BindPath, path, to: None, result };
+                self.count_file(observation, fact, is_held);
                 if result == EffectResult::Ok {
                     self.paths.made(path, MadeAs::File, by);
                 } else {
@@ -367,13 +399,21 @@ impl Canonicalizer {
         }
     }
 
-    fn count_file(&mut self, fact: FileFact, is_held: bool) {
-        if let Some(hits) = self.files.get_mut(&fact) {
-            *hits += 1;
-        } else if self.files.len() < MAX_FACTS {
-            self.files.insert(fact, 1);
-        } else {
-            self.counts.untold += 1;
+    fn count_file(&mut self, observation: &Observation, fact: FileFact, is_held: bool) {
+        let is_full = self.files.len() >= MAX_FACTS;
+        let is_part = fact.class == ActClass::OpenRead
+            && matches!(&observation.act, Act::File(act) if classes_of_file(act).iter().count() > 1);
+        match self.files.entry(fact) {
+            Entry::Occupied(mut seen) => {
+                let seen = seen.get_mut();
+                seen.hits += self.weight;
+                seen.is_part &= is_part;
+            }
+            Entry::Vacant(free) if !is_full => {
+                let by = self.actors.of(observation, &self.processes);
+                free.insert(Seen { hits: self.weight, by, is_part });
+            }
+            Entry::Vacant(_) => self.counts.untold += 1,
         }
         if is_held {
             self.held.insert(fact);
@@ -410,10 +450,11 @@ impl Canonicalizer {
         path: &PathRef,
         to: Option<&PathRef>,
     ) -> Option<(EffectResult, bool)> {
-        if self.is_held(class, result, path, to) {
+        let is_of_run = |id| self.processes.is_task(id);
+        if self.context.barriers.refuse(class, result, path, to, &is_of_run) {
             return Some((EffectResult::Denied, true));
         }
-        judge_call(class, result)
+        effect_result(class, result).map(|result| (result, false))
     }
 
     /// Counts how the call ended, once for each call.
@@ -424,7 +465,9 @@ impl Canonicalizer {
             Act::Pair(act) => Some(class_of_pair(act.op)),
             Act::Exec(_) => Some(ActClass::Exec),
             Act::Net(act) => Some(class_of_net(act.op)),
-            Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } => None,
+            Act::Namespaces(_) | Act::Fork { .. } | Act::Exit { .. } | Act::Blind { .. } | Act::Named(_) => {
+                None
+            }
         };
         // An act without an effect is refused or fails like any other.
         match ending(class.unwrap_or(ActClass::OpenRead), observation.result) {
@@ -432,35 +475,6 @@ impl Canonicalizer {
             Ending::Effect(EffectResult::Ok) => {}
             Ending::Failed(_) => *self.failed.entry(errno).or_default() += 1,
         }
-    }
-
-    fn is_held(&self, class: ActClass, result: CallResult, path: &PathRef, to: Option<&PathRef>) -> bool {
-        let barriers = &self.context.barriers;
-        let names = || std::iter::once(path).chain(to.filter(|_| class != ActClass::Symlink));
-        let hits = |held: &Vec<Vec<u8>>| {
-            !held.is_empty() && names().any(|name| held.iter().any(|held| is_beneath(&name.bytes, held)))
-        };
-        if hits(&barriers.masked) {
-            return true;
-        }
-        let CallResult::Errno(errno) = result else { return false };
-        let is_refusal = matches!(errno, 1 | 13 | 30 | EBUSY | EXDEV);
-        if is_refusal && row(class).path.contains(&Need::Write) && hits(&barriers.read_only) {
-            return true;
-        }
-        errno == EXDEV
-            && barriers.is_landlocked
-            && matches!(class, ActClass::Rename | ActClass::Link)
-            && to.is_some_and(|to| self.is_on_one_mount(&path.bytes, &to.bytes))
-    }
-
-    /// Whether both names lie on one mount, as far as the mount points are known.
-    fn is_on_one_mount(&self, one: &[u8], other: &[u8]) -> bool {
-        let mount = |path: &[u8]| {
-            let points = self.context.barriers.mount_points.iter();
-            points.filter(|point| is_beneath(parent(path), point)).map(Vec::len).max()
-        };
-        mount(one) == mount(other)
     }
 
     fn learn_template(&mut self, argument: &[u8]) {
@@ -477,13 +491,8 @@ impl Canonicalizer {
     }
 }
 
-fn judge_call(class: ActClass, result: CallResult) -> Option<(EffectResult, bool)> {
-    match ending(class, result) {
-        Ending::Effect(result) => Some((result, false)),
-        Ending::Failed(_) => None,
-    }
-}
-
+#[cfg(test)]
+mod every_rule;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

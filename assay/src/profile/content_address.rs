@@ -1,5 +1,6 @@
 //! Names that are the hash of what they hold, as git's objects are, and the directories that spread them. Pure.
 
+use super::fold_rule::FoldRule;
 use super::name::escape_into;
 use super::roots::parent;
 use super::volatile::{FoldedName, is_hash};
@@ -31,10 +32,10 @@ pub fn fold_content_address(path: &[u8], name: &[u8], store: Store) -> Option<Fo
         let is_spread = store.is_spread;
         let is_store_directory = name.len() == 2 && is_store(above_1) && (store.is_in_git || is_spread);
         if is_object || is_store_directory {
-            return whole("git-object");
+            return whole(FoldRule::GitObject);
         }
         if is_spread && store.is_made {
-            return whole("hash");
+            return whole(FoldRule::Hash);
         }
     }
     // rustc's incremental directories: the crate's name, and twelve or thirteen digits of base 36.
@@ -47,7 +48,7 @@ pub fn fold_content_address(path: &[u8], name: &[u8], store: Store) -> Option<Fo
         let mut text = String::new();
         escape_into(&name[..=dash], &mut text);
         text.push_str("${HASH}");
-        return Some(FoldedName { text, rules: vec!["hash"] });
+        return Some(FoldedName { text, rules: vec![FoldRule::Hash] });
     }
     let hash = name.strip_prefix(b"pack-")?;
     let len = hash.iter().position(|&byte| byte == b'.').unwrap_or(hash.len());
@@ -55,9 +56,12 @@ pub fn fold_content_address(path: &[u8], name: &[u8], store: Store) -> Option<Fo
     is_pack.then(|| {
         let mut text = String::from("pack-${HASH}");
         escape_into(&hash[len..], &mut text);
-        FoldedName { text, rules: vec!["git-object"] }
+        FoldedName { text, rules: vec![FoldRule::GitObject] }
     })
 }
+
+/// The fewest digits of a hash whose names are spread over directories.
+const SHORTEST_HASH: usize = 28;
 
 /// The directories of one or two hexadecimal digits directly above a component that is a hash.
 pub fn fan_out_of(path: &[u8]) -> Vec<&[u8]> {
@@ -65,11 +69,16 @@ pub fn fan_out_of(path: &[u8]) -> Vec<&[u8]> {
     let is_hex = |name: &[u8]| name.iter().all(u8::is_ascii_hexdigit);
     let mut start = 0;
     while start < path.len() {
-        let end =
-            path[start..].iter().position(|&byte| byte == b'/').map_or(path.len(), |slash| start + slash);
+        let end = memchr::memchr(b'/', &path[start..]).map_or(path.len(), |slash| start + slash);
         let name = &path[start..end];
+        if name.len() < SHORTEST_HASH {
+            start = end + 1;
+            continue;
+        }
         let hash = name.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
-        if hash >= 28 && is_hash(&name[..hash]) && (hash == name.len() || !name[hash].is_ascii_alphanumeric())
+        if hash >= SHORTEST_HASH
+            && is_hash(&name[..hash])
+            && (hash == name.len() || !name[hash].is_ascii_alphanumeric())
         {
             let mut above = parent(&path[..end]);
             loop {

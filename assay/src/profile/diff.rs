@@ -26,13 +26,22 @@ pub fn profiles(first: &Profile, second: &Profile) -> Vec<Change> {
         for Rule { section, text, grant } in rules(profile) {
             all.entry((section, text)).or_default().extend(grant);
         }
+        let is_listed = profile.exec.is_some();
         let words = |grants: &BTreeSet<Grant>| {
             if grants.is_empty() {
                 return "allowed".to_owned();
             }
             grants.iter().map(|grant| grant.as_str()).collect::<Vec<_>>().join(", ")
         };
-        all.iter().map(|(key, grants)| (key.clone(), words(grants))).collect::<BTreeMap<_, _>>()
+        let mut all: BTreeMap<_, _> = all.iter().map(|(key, grants)| (key.clone(), words(grants))).collect();
+        for (path, accesses) in &profile.deny {
+            let what = if accesses.is_empty() { "every access".to_owned() } else { words(accesses) };
+            all.insert((Section::Fs, format!("deny {path}")), what);
+        }
+        if !is_listed {
+            all.insert((Section::Exec, "programs".to_owned()), "where `execute` is granted".to_owned());
+        }
+        all
     };
     changes(&of(first), &of(second))
 }
@@ -123,6 +132,26 @@ mod tests {
         let lines: Vec<String> = profiles(&a, &b).iter().map(Change::line).collect();
         assert_eq!(lines, ["- fs /a (read)", "~ fs /b (read, then write)", "+ fs /c (read)"]);
         assert_eq!(profiles(&a, &a), []);
+    }
+
+    #[test]
+    fn profiles_differ_by_what_they_deny_and_by_a_list_of_programs() {
+        let a = Profile { deny: [("/s".into(), BTreeSet::new())].into(), ..Profile::default() };
+        let b = Profile {
+            deny: [("/s".into(), [Grant::Write].into())].into(),
+            exec: Some(BTreeSet::new()),
+            ..a.clone()
+        };
+        let lines: Vec<String> = profiles(&a, &b).iter().map(Change::line).collect();
+        assert_eq!(
+            lines,
+            ["~ fs deny /s (every access, then write)", "- exec programs (where `execute` is granted)"]
+        );
+        let lines: Vec<String> = profiles(&Profile { exec: Some(BTreeSet::new()), ..Profile::default() }, &b)
+            .iter()
+            .map(Change::line)
+            .collect();
+        assert_eq!(lines, ["+ fs deny /s (write)"]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! The order of the derives is the order of the file: effects sort by operation, then name, then result.
 //! Effects are not `Serialize`: their file forms live in `evidence::wire`.
 
+use std::borrow::Cow;
+
 use super::name::Name;
 
 /// One effect of a run.
@@ -12,11 +14,16 @@ pub enum Effect {
     Fs(FsEffect),
     /// A program or interpreter started.
     Exec(ExecEffect),
-    /// On the network or a socket.
-    Net(NetEffect),
+    /// On the network or a socket: in a box, because of most there are many and of these few.
+    Net(Box<NetEffect>),
 }
 
 impl Effect {
+    /// One on the network.
+    pub fn net(effect: NetEffect) -> Self {
+        Self::Net(Box::new(effect))
+    }
+
     /// The same effect with every name in it passed through `change`.
     #[must_use]
     pub fn map_names(&self, change: &mut dyn FnMut(&str) -> String) -> Self {
@@ -28,8 +35,20 @@ impl Effect {
             Self::Exec(ExecEffect { path, result }) => {
                 Self::Exec(ExecEffect { path: name(path), result: *result })
             }
-            Self::Net(net) => Self::Net(NetEffect { address: net.address.as_ref().map(name), ..net.clone() }),
+            Self::Net(net) => {
+                Self::net(NetEffect { address: net.address.as_ref().map(name), ..(**net).clone() })
+            }
         }
+    }
+
+    /// Shows every name in it.
+    pub fn for_names(&self, show: &mut dyn FnMut(&str)) {
+        let names = match self {
+            Self::Fs(FsEffect { path, to, .. }) => [Some(path), to.as_ref()],
+            Self::Exec(ExecEffect { path, .. }) => [Some(path), None],
+            Self::Net(net) => [net.address.as_ref(), None],
+        };
+        names.into_iter().flatten().for_each(|name| show(name.as_str()));
     }
 
     /// Whether it happened.
@@ -156,6 +175,9 @@ pub enum NetEffectOp {
 }
 
 impl NetEffectOp {
+    /// Every operation that has a word of its own.
+    pub const NAMED: [Self; 4] = [Self::Connect, Self::Bind, Self::Listen, Self::Send];
+
     /// The word in every format. `Use` is told as `connect`, which is what the contract's list offers for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -165,6 +187,17 @@ impl NetEffectOp {
             Self::Send => "send",
         }
     }
+}
+
+/// Protocols whose acts have an address that is told, or one that could not be read. Making a socket of one of them is no
+/// effect yet.
+pub fn has_address(proto: &str) -> bool {
+    matches!(proto, "tcp" | "udp" | "unix")
+}
+
+/// A host as it stands before a port: an IPv6 address in brackets.
+pub fn bracketed(host: &str) -> Cow<'_, str> {
+    if host.contains(':') { format!("[{host}]").into() } else { host.into() }
 }
 
 /// An effect on a socket.

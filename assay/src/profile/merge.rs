@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::roots::is_beneath;
 use super::suggest::protect::merged_denies;
 use super::wire::{Comments, Grant, Profile, Section};
 
@@ -50,26 +51,19 @@ pub fn allows(profile: &Profile, rule: &Rule) -> bool {
     match (rule.section, rule.grant) {
         (Section::Fs, Some(grant)) => profile.fs.iter().any(|(path, grants)| {
             let has = grants.contains(&grant) || (grant == Grant::List && grants.contains(&Grant::Read));
-            has && is_at_or_above(path, &rule.text)
+            has && is_beneath(&rule.text, path)
         }),
         (Section::Fs, None) => false,
         (Section::Net, _) => profile.net.contains(&rule.text),
         (Section::Exec, _) => match &profile.exec {
-            Some(programs) => programs.iter().any(|path| is_at_or_above(path, &rule.text)),
+            Some(programs) => programs.iter().any(|path| is_beneath(&rule.text, path)),
             // Without a list of programs, the execute access of `fs` decides.
             None => profile
                 .fs
                 .iter()
-                .any(|(path, grants)| grants.contains(&Grant::Execute) && is_at_or_above(path, &rule.text)),
+                .any(|(path, grants)| grants.contains(&Grant::Execute) && is_beneath(&rule.text, path)),
         },
     }
-}
-
-fn is_at_or_above(directory: &str, path: &str) -> bool {
-    let directory = directory.trim_end_matches('/');
-    path.trim_end_matches('/')
-        .strip_prefix(directory)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Merges profiles; a rule is kept when at least `min_runs` of them allow what it does.
@@ -131,7 +125,7 @@ impl Merged {
             counts.entry((rule.section, rule.text.clone())).or_default().push((rule.grant, *count));
         }
         let beside = counts.into_iter().map(|(rule, counts)| (rule, self.words(&counts))).collect();
-        Comments { header, beside }
+        Comments { header, notes: Vec::new(), beside }
     }
 
     fn words(&self, counts: &[(Option<Grant>, usize)]) -> String {
@@ -151,6 +145,10 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::profile::wire::{Format, parse};
 
@@ -189,5 +187,48 @@ mod tests {
         let text = both.profile.write(&both.comments(), Format::Yaml);
         assert_eq!(parse(&text).unwrap(), both.profile);
         assert_eq!(merge(std::slice::from_ref(&a), 1).profile, a);
+    }
+
+    fn any_profile() -> impl Strategy<Value = Profile> {
+        let grants = || {
+            let grant = prop::sample::select(vec![Grant::Read, Grant::List, Grant::Write, Grant::Execute]);
+            prop::collection::btree_set(grant, 1..4)
+        };
+        let path = || "/[ab]{1}(/[ab]{1}){0,2}";
+        let denied = prop_oneof![
+            Just(BTreeSet::new()),
+            Just(BTreeSet::from([Grant::Write])),
+            Just(BTreeSet::from([Grant::Read, Grant::Execute])),
+        ];
+        (
+            prop::collection::btree_map(path(), grants(), 0..5),
+            prop::collection::btree_map(path(), denied, 0..4),
+            prop::collection::btree_set("h[12]:[12]", 0..3),
+            prop::option::of(prop::collection::btree_set(path(), 0..3)),
+        )
+            .prop_map(|(fs, deny, net, exec)| Profile { fs, deny, net, exec })
+    }
+
+    proptest! {
+        #[test]
+        fn merging_does_not_depend_on_order_or_grouping(a in any_profile(), b in any_profile(), c in any_profile()) {
+            let of = |profiles: &[&Profile]| {
+                merge(&profiles.iter().map(|one| (*one).clone()).collect::<Vec<_>>(), 1).profile
+            };
+            let all = of(&[&a, &b, &c]);
+            prop_assert_eq!(of(&[&c, &a, &b]), all.clone());
+            prop_assert_eq!(of(&[&b, &a, &c]), all.clone());
+            prop_assert_eq!(of(&[&of(&[&a, &b]), &c]), all.clone());
+            prop_assert_eq!(of(&[&a, &of(&[&b, &c])]), all);
+            prop_assert_eq!(of(&[&a, &a]), a.clone());
+            for min_runs in 1..=3 {
+                let one = merge(&[a.clone(), b.clone(), c.clone()], min_runs);
+                let other = merge(&[b.clone(), c.clone(), a.clone()], min_runs);
+                prop_assert_eq!(&one, &other);
+                // Nobody is granted what fewer needed, and nothing that enough needed is missing.
+                prop_assert!(one.seen_in.values().all(|count| *count >= min_runs));
+                prop_assert!(one.left_out.values().all(|count| *count < min_runs));
+            }
+        }
     }
 }

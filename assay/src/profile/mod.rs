@@ -1,21 +1,38 @@
 //! Observations → effects: the canonicaliser and what it makes. Pure.
 
+pub mod actors;
 pub mod acts;
+pub mod barriers;
 pub mod canonical;
 pub mod content_address;
 pub mod diff;
+pub mod drawn;
 pub mod effect;
+pub mod effort;
+pub mod fold_rule;
+pub mod hosts;
 pub mod identity;
 pub mod merge;
+pub mod mounted;
 pub mod name;
 pub mod naming;
+pub mod number_hash;
+mod numbering;
+pub mod order;
+mod ordinals;
 pub mod paths;
+pub mod place;
+pub mod place_names;
 pub mod ports;
+mod prefixes;
 pub mod processes;
 pub mod redact;
 pub mod roots;
 pub mod secrets;
 pub mod settle;
+mod settled;
+pub mod shape;
+mod start;
 pub mod suggest;
 pub mod temp_forms;
 pub mod timestamp;

@@ -7,22 +7,24 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-/// The escaped text form of a name. Two names are equal exactly when their bytes are.
+/// The escaped text form of a name. Two names are equal exactly when their bytes are. The text is shared: one name
+/// stands in many places of a run's record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(String);
+pub struct Name(Arc<str>);
 
 impl Name {
     /// Escapes raw bytes; nothing in them is taken for a variable.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let mut out = String::with_capacity(bytes.len());
         escape_into(bytes, &mut out);
-        Self(out)
+        Self(out.into())
     }
 
     /// Takes text that is already in this form, for example `${WORKDIR}/src` built by the canonicaliser or read
     /// from an artifact.
-    pub fn from_canonical(text: impl Into<String>) -> Self {
+    pub fn from_canonical(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
@@ -40,6 +42,12 @@ impl fmt::Display for Name {
 
 /// Appends the escaped form of `bytes` to `out`.
 pub fn escape_into(bytes: &[u8], out: &mut String) {
+    // Most names are plain, and there are many.
+    let is_plain = bytes.iter().all(|&byte| matches!(byte, b' '..=b'~') && byte != b'\\' && byte != b'$');
+    if is_plain && let Ok(text) = std::str::from_utf8(bytes) {
+        out.push_str(text);
+        return;
+    }
     for chunk in bytes.utf8_chunks() {
         let mut chars = chunk.valid().chars().peekable();
         while let Some(c) = chars.next() {
@@ -58,18 +66,25 @@ pub fn escape_into(bytes: &[u8], out: &mut String) {
 }
 
 /// Text from outside, made harmless to print: what a name would not keep is escaped, and backslashes stay as they
-/// are, since they mostly stand for something that was escaped before.
+/// are, since they mostly stand for something that was escaped before. What a CI service would take for a command in a
+/// log (`::error::`, `##vso[…]`) is escaped as well: what is printed may be what a hostile run named its files.
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    if !text.contains(must_escape) {
+    let is_command = text.trim_start().starts_with("::") && text.parse::<std::net::Ipv6Addr>().is_err();
+    if !(is_command || text.contains(must_escape) || text.contains("##")) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);
+    let mut before = ' ';
+    let mut is_leading = is_command;
     for c in text.chars() {
-        if must_escape(c) {
+        let is_mark = (c == '#' && before == '#') || (c == ':' && is_leading);
+        if is_mark || must_escape(c) {
             push_hex(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut out);
         } else {
             out.push(c);
         }
+        is_leading &= c.is_whitespace();
+        before = c;
     }
     Cow::Owned(out)
 }

@@ -5,54 +5,65 @@
 //! target's, under which its writing is told.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 
 use crate::observe::observation::PathState;
 
 use super::canonical::Canonicalizer;
 use super::content_address::{Store, fan_out_of, fold_content_address};
-use super::name::escape_into;
-use super::paths::{Moved, PathId};
-use super::redact::find_key_shapes;
+use super::fold_rule::FoldRule;
+use super::mounted::Mounted;
+use super::name::{Name, escape_into};
+use super::number_hash::NumberHasher;
+use super::ordinals::counting_places;
+use super::paths::{MadeAs, Moved, PathId};
+use super::place::{At, Begin, Place};
+use super::place_names::fold_place_name;
+use super::redact::{Secret, find_key_shapes};
 use super::roots::{RootTable, RootVar, is_beneath, parent};
 use super::secrets::Secrets;
-use super::volatile::{FoldedName, Proof, Template, find, fold, fold_text, is_derived};
+use super::start::start_of;
+use super::temp_forms::is_numbered_by_pytest;
+use super::volatile::{FoldedName, Proof, Template, fold, fold_text, is_derived, is_word_of};
 
 /// What a path is called.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Naming {
     /// Its name, secrets marked.
-    pub text: String,
+    pub text: Name,
     /// The rules that made it differ from the path; roots that `observed.roots` undoes are not among them.
-    pub rules: Vec<&'static str>,
+    pub rules: Vec<FoldRule>,
     /// Set when the path itself is a temporary name that became another: its own pattern.
-    pub own: Option<String>,
+    pub own: Option<Name>,
 }
 
-/// Where a walk down a path stands.
-#[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each asked for by name")]
-struct Place {
-    text: String,
-    rules: Vec<&'static str>,
-    is_made: bool,
-    is_gone: bool,
-    is_in_temp: bool,
-    is_in_git: bool,
-    own: Option<String>,
+impl Naming {
+    fn of(text: &str, rules: Vec<FoldRule>) -> Self {
+        Self { text: Name::from_canonical(text), rules, own: None }
+    }
 }
 
 /// Names paths.
 pub struct Namer<'a> {
     run: &'a Canonicalizer,
-    bytes: Vec<&'a [u8]>,
     roots: RootTable,
     templates: Vec<Template>,
     clock: Option<(u64, u64)>,
     user: Option<&'a [u8]>,
     fan_out: HashSet<&'a [u8]>,
-    places: HashMap<&'a [u8], Rc<Place>>,
-    known: HashMap<PathId, Rc<Naming>>,
+    /// Where numbers are no ids though they could be.
+    counting: HashSet<(PathId, usize)>,
+    mounted: Mounted,
+    /// The places of directories, what lies in one is named often: by how many moves may be followed from there. (Without
+    /// those of fewer moves, directories within directories that were all moved would each be walked to again from every
+    /// one, as often as moves are followed.)
+    places: [HashMap<&'a [u8], Rc<Place>>; MAX_MOVES as usize + 1],
+    /// The directory that was asked for last, and by how many moves.
+    last: Option<(u8, &'a [u8], Rc<Place>)>,
+    /// The names that no rule made, which are most, and the others.
+    plain: Vec<Option<Name>>,
+    folded: HashMap<PathId, Naming, BuildHasherDefault<NumberHasher>>,
     secrets: Secrets,
 }
 
@@ -60,10 +71,9 @@ pub struct Namer<'a> {
 const MAX_MOVES: u8 = 8;
 
 impl<'a> Namer<'a> {
-    /// A namer for a run that ended at this time; `secrets` are those of its arguments.
-    pub fn new(run: &'a Canonicalizer, ended_at: Option<u64>, secrets: Secrets) -> Self {
-        let bytes = run.paths.all_bytes();
-        let fan_out = bytes.iter().flat_map(|path| fan_out_of(path)).collect();
+    /// A namer for a run that ended at this time and mounted so much; `secrets` are those of its arguments.
+    pub fn new(run: &'a Canonicalizer, mounted: Mounted, ended_at: Option<u64>, secrets: Secrets) -> Self {
+        let fan_out = run.paths.ids().flat_map(|id| fan_out_of(run.paths.bytes(id))).collect();
         let started_at = run.context.started_at;
         Self {
             roots: RootTable::new(&run.context.roots),
@@ -79,11 +89,14 @@ impl<'a> Namer<'a> {
             clock: started_at.map(|start| (start, ended_at.unwrap_or(start).max(start))),
             user: run.context.roots.user.as_deref(),
             fan_out,
-            places: HashMap::new(),
-            known: HashMap::new(),
+            counting: counting_places(&run.paths, &run.processes),
+            mounted,
+            places: Default::default(),
+            last: None,
+            plain: vec![None; run.paths.len()],
+            folded: HashMap::default(),
             secrets,
             run,
-            bytes,
         }
     }
 
@@ -104,16 +117,23 @@ impl<'a> Namer<'a> {
 
     /// The path as it was seen.
     pub fn bytes(&self, id: PathId) -> &'a [u8] {
-        self.bytes[id.0 as usize]
+        self.run.paths.bytes(id)
     }
 
     /// What `id` is called.
-    pub fn name(&mut self, id: PathId) -> Rc<Naming> {
-        if let Some(known) = self.known.get(&id) {
-            return Rc::clone(known);
+    pub fn name(&mut self, id: PathId) -> Naming {
+        if let Some(text) = &self.plain[id.0 as usize] {
+            return Naming { text: text.clone(), rules: Vec::new(), own: None };
         }
-        let naming = Rc::new(self.name_new(id));
-        self.known.insert(id, Rc::clone(&naming));
+        if let Some(known) = self.folded.get(&id) {
+            return known.clone();
+        }
+        let naming = self.name_new(id);
+        if naming.rules.is_empty() && naming.own.is_none() {
+            self.plain[id.0 as usize] = Some(naming.text.clone());
+        } else {
+            self.folded.insert(id, naming.clone());
+        }
         naming
     }
 
@@ -121,10 +141,10 @@ impl<'a> Namer<'a> {
     pub fn link_text(&mut self, link: PathId, text: PathId) -> Naming {
         let bytes = self.bytes(text);
         if bytes.first() == Some(&b'/') {
-            let place = self.place(bytes, MAX_MOVES);
+            let place = self.place(bytes, self.run.paths.find(bytes), MAX_MOVES);
             let is_dir = bytes.len() > 1 && bytes.ends_with(b"/");
             let slash = if is_dir { "/" } else { "" };
-            return Naming { text: format!("{}{slash}", place.text), rules: place.rules.clone(), own: None };
+            return Naming::of(&format!("{}{slash}", place.text), place.rules);
         }
         // A name beside the link: it is called what that file is called.
         if !bytes.contains(&b'/') {
@@ -133,30 +153,37 @@ impl<'a> Namer<'a> {
             beside.extend_from_slice(bytes);
             if let Some(id) = self.run.paths.find(&beside) {
                 let naming = self.name(id);
-                if naming.rules.iter().any(|rule| *rule != "root-alias") {
-                    let last = naming.text.rsplit('/').next().unwrap_or_default().to_owned();
-                    return Naming { text: last, rules: naming.rules.clone(), own: None };
+                if naming.rules.iter().any(|rule| *rule != FoldRule::RootAlias) {
+                    let last = naming.text.as_str().rsplit('/').next().unwrap_or_default();
+                    return Naming::of(last, naming.rules);
                 }
             }
         }
         let life = *self.run.paths.life(link);
         let run = self.run;
-        let is_actor = |id: u32| run.processes.is_related(id, &life.actors);
+        let is_actor = |_: usize, id: u32| run.processes.is_related(id, &life.actors);
         let proof = Proof {
             is_made: life.made.is_some(),
             is_gone: !life.is_alive,
             is_in_temp: false,
-            is_made_read_write: false,
+            is_made_private: false,
+            is_drawn_by_maker: false,
+            is_moved: false,
+            is_in_tmp: false,
+            is_numbered: false,
+            is_directory: false,
+            is_in_git: false,
             is_actor: &is_actor,
             templates: &[],
             clock: self.clock,
             user: None,
             hostname: run.context.roots.hostname.as_deref(),
         };
-        let folded = if self.is_named_in_arguments(bytes) { None } else { fold_text(bytes, &proof) };
+        let is_kept = self.is_named_in_arguments(bytes) || !self.secrets_in(bytes).is_empty();
+        let folded = if is_kept { None } else { fold_text(bytes, &proof) };
         match folded {
-            Some(FoldedName { text, rules }) => Naming { text, rules, own: None },
-            None => Naming { text: self.plain(bytes), rules: Vec::new(), own: None },
+            Some(FoldedName { text, rules }) => Naming::of(&text, rules),
+            None => Naming::of(&self.plain(bytes), Vec::new()),
         }
     }
 
@@ -164,30 +191,37 @@ impl<'a> Namer<'a> {
     pub fn abstract_name(&mut self, name: &[u8], is_bound: bool) -> Naming {
         // The kernel's own choice, when a socket is bound to no name.
         if is_bound && name.len() == 5 && name.iter().all(u8::is_ascii_hexdigit) {
-            return Naming { text: "@${RANDOM}".into(), rules: vec!["autobind"], own: None };
+            return Naming::of("@${RANDOM}", vec![FoldRule::Autobind]);
         }
         let run = self.run;
-        let is_actor = |id: u32| run.processes.is_task(id);
+        let is_actor = |_: usize, id: u32| run.processes.is_task(id);
         let proof = Proof {
             is_made: is_bound,
             is_gone: is_bound,
             is_in_temp: false,
-            is_made_read_write: false,
+            is_made_private: false,
+            is_drawn_by_maker: false,
+            is_moved: false,
+            is_in_tmp: false,
+            is_numbered: false,
+            is_directory: false,
+            is_in_git: false,
             is_actor: &is_actor,
             templates: &[],
             clock: self.clock,
             user: None,
             hostname: None,
         };
-        let folded = if self.is_named_in_arguments(name) { None } else { fold_text(name, &proof) };
+        let is_kept = self.is_named_in_arguments(name) || !self.secrets_in(name).is_empty();
+        let folded = if is_kept { None } else { fold_text(name, &proof) };
         if let Some(FoldedName { text, rules }) = folded {
-            return Naming { text: format!("@{text}"), rules, own: None };
+            return Naming::of(&format!("@{text}"), rules);
         }
         let mut text = String::from("@");
-        let found = find_key_shapes(name);
+        let found = self.secrets_in(name);
         let roots = &self.roots;
         self.secrets.mark(name, &found, &mut text, |plain, out| roots.substitute_into(plain, out));
-        Naming { text, rules: Vec::new(), own: None }
+        Naming::of(&text, Vec::new())
     }
 
     fn name_new(&mut self, id: PathId) -> Naming {
@@ -196,19 +230,17 @@ impl<'a> Namer<'a> {
             PathState::Resolved | PathState::LookedUpLate | PathState::Unverified | PathState::Lexical
                 if bytes.first() == Some(&b'/') =>
             {
-                let place = self.place(bytes, MAX_MOVES);
-                Naming { text: place.text.clone(), rules: place.rules.clone(), own: place.own.clone() }
+                let place = self.place(bytes, Some(id), MAX_MOVES);
+                Naming { own: place.own.map(Name::from_canonical), ..Naming::of(&place.text, place.rules) }
             }
             PathState::Nameless => self.nameless(bytes),
-            PathState::Cut => Naming { text: format!("${{CUT}}{}", self.plain(bytes)), ..Naming::default() },
-            PathState::Unreadable => {
-                Naming { text: format!("${{UNREADABLE}}{}", self.plain(bytes)), ..Naming::default() }
-            }
+            PathState::Cut => Naming::of(&format!("${{CUT}}{}", self.plain(bytes)), Vec::new()),
+            PathState::Unreadable => Naming::of(&format!("${{UNREADABLE}}{}", self.plain(bytes)), Vec::new()),
             PathState::Resolved
             | PathState::LookedUpLate
             | PathState::Unverified
             | PathState::Lexical
-            | PathState::Literal => Naming { text: self.plain(bytes), ..Naming::default() },
+            | PathState::Literal => Naming::of(&self.plain(bytes), Vec::new()),
         }
     }
 
@@ -222,147 +254,133 @@ impl<'a> Namer<'a> {
             None
         };
         if let Some((what, path, slash)) = parts {
-            let place = self.place(path, MAX_MOVES);
+            let place = self.place(path, self.run.paths.find(path), MAX_MOVES);
             let path = place.own.as_ref().unwrap_or(&place.text);
             let slash = if path == "/" { "" } else { slash };
             let mut rules = place.rules.clone();
-            add_rule(&mut rules, "nameless");
-            return Naming { text: format!("{what}{path}{slash}"), rules, own: None };
+            add_rule(&mut rules, FoldRule::Nameless);
+            return Naming::of(&format!("{what}{path}{slash}"), rules);
         }
         let number = bytes.iter().position(|&byte| byte == b'[');
         if let Some(open) = number
             && bytes.ends_with(b"]")
             && bytes[open + 1..bytes.len() - 1].iter().all(u8::is_ascii_digit)
         {
-            return Naming { text: self.plain(&bytes[..open]), rules: vec!["nameless"], own: None };
+            return Naming::of(&self.plain(&bytes[..open]), vec![FoldRule::Nameless]);
         }
         let mut text = String::new();
-        self.roots.substitute_into(bytes, &mut text);
-        Naming { text, ..Naming::default() }
+        let found = self.secrets_in(bytes);
+        let roots = &self.roots;
+        self.secrets.mark(bytes, &found, &mut text, |plain, out| roots.substitute_into(plain, out));
+        Naming::of(&text, Vec::new())
     }
 
     fn plain(&mut self, bytes: &[u8]) -> String {
         let mut text = String::new();
+        self.plain_into(bytes, &mut text);
+        text
+    }
+
+    fn secrets_in(&self, bytes: &[u8]) -> Vec<Secret> {
         let mut found = find_key_shapes(bytes);
         self.secrets.add_learned(bytes, &mut found);
-        self.secrets.mark(bytes, &found, &mut text, escape_into);
-        text
+        found
+    }
+
+    fn plain_into(&mut self, bytes: &[u8], text: &mut String) {
+        let found = self.secrets_in(bytes);
+        self.secrets.mark(bytes, &found, text, escape_into);
     }
 
     fn is_named_in_arguments(&self, name: &[u8]) -> bool {
         self.run.context.command.iter().any(|argument| is_word_of(argument, name))
     }
 
-    /// The place of an absolute path: from the deepest place known, down.
-    fn place(&mut self, path: &'a [u8], moves: u8) -> Rc<Place> {
-        if let Some(place) = self.places.get(path) {
+    /// The place of an absolute path, whose number this is: that of its directory, and a step down.
+    fn place(&mut self, path: &'a [u8], id: Option<PathId>, moves: u8) -> Place {
+        let start = self.begin(path, moves);
+        let name = path[start.end..].iter().rposition(|&byte| byte == b'/').map(|slash| start.end + slash);
+        let (above, name) = match name {
+            None if start.end == path.len() => return start.place(),
+            None => (Rc::new(start.place()), &path[start.end..]),
+            Some(slash) if slash == start.end => (Rc::new(start.place()), &path[slash + 1..]),
+            Some(slash) => (self.directory(&path[..slash], &start, moves), &path[slash + 1..]),
+        };
+        // A slash at the end names the same thing.
+        let place =
+            if name.is_empty() { above.as_ref().clone() } else { self.step(&above, (path, id), name, moves) };
+        if place.text.is_empty() { Place { text: "/".into(), ..Place::default() } } else { place }
+    }
+
+    /// The place of a directory, by a walk that begins at `start`: from the deepest place known, down.
+    fn directory(&mut self, path: &'a [u8], start: &Begin, moves: u8) -> Rc<Place> {
+        if let Some((last_moves, last, place)) = &self.last
+            && (*last_moves, *last) == (moves, path)
+        {
             return Rc::clone(place);
         }
-        let (start, mut place) = self.start(path);
-        let mut place_end = start;
+        let mut place = None;
+        let mut place_end = start.end;
         // Components left, from the right, until one whose place is known.
         let mut ends = Vec::new();
         let mut end = path.len();
-        while end > start {
-            if let Some(known) = self.places.get(&path[..end]) {
-                place = Rc::clone(known);
+        while end > start.end {
+            if let Some(known) = self.places[usize::from(moves)].get(&path[..end]) {
+                place = Some(Rc::clone(known));
                 place_end = end;
                 break;
             }
             ends.push(end);
-            end = path[..end].iter().rposition(|&byte| byte == b'/').unwrap_or(start).max(start);
+            end = path[..end].iter().rposition(|&byte| byte == b'/').unwrap_or(start.end).max(start.end);
         }
+        let mut place = place.unwrap_or_else(|| Rc::new(start.place()));
         for end in ends.into_iter().rev() {
             let name = &path[place_end..end];
             let name = name.strip_prefix(b"/").unwrap_or(name);
             if !name.is_empty() {
-                place = Rc::new(self.step(&place, &path[..end], name, moves));
+                let directory = &path[..end];
+                let id = self.run.paths.find(directory);
+                place = Rc::new(self.step(&place, (directory, id), name, moves));
             }
-            // A place below a move is right only as deep as moves were followed from here.
-            if moves == MAX_MOVES {
-                self.places.insert(&path[..end], Rc::clone(&place));
-            }
+            self.places[usize::from(moves)].insert(&path[..end], Rc::clone(&place));
             place_end = end;
         }
-        if place.text.is_empty() { Rc::new(Place { text: "/".into(), ..Place::default() }) } else { place }
+        self.last = Some((moves, path, Rc::clone(&place)));
+        place
     }
 
-    /// Takes roots and the names the kernel numbers off the front of a path: where they end, and what they are.
-    fn start(&self, path: &[u8]) -> (usize, Rc<Place>) {
-        if let Some((end, text)) = self.proc_start(path) {
-            return (end, Rc::new(Place { text, rules: vec!["proc-pid"], ..Place::default() }));
+    /// Where a path begins: at a root that a mount put there once more, or as [`start_of`] has it.
+    fn begin(&mut self, path: &'a [u8], moves: u8) -> Begin {
+        if let Some((end, place)) = self.mounted_start(path, moves) {
+            return Begin { end, at: At::Mounted(Box::new(place)) };
         }
-        if let Some(rest) = path.strip_prefix(b"/dev/pts/")
-            && !rest.is_empty()
-            && rest.iter().all(u8::is_ascii_digit)
-        {
-            let text = "/dev/pts/${PTS}".into();
-            return (path.len(), Rc::new(Place { text, rules: vec!["terminal"], ..Place::default() }));
-        }
-        if let Some(rooted) = self.roots.split(path) {
-            let rules = match rooted.var {
-                RootVar::Cgroup | RootVar::CgroupParent => vec!["cgroup"],
-                _ if rooted.is_primary => Vec::new(),
-                _ => vec!["root-alias"],
-            };
-            let place = Place {
-                text: rooted.var.as_str().into(),
-                rules,
-                is_gone: rooted.var == RootVar::Tmpdir,
-                is_in_temp: matches!(rooted.var, RootVar::Tmpdir | RootVar::CallerTmpdir),
-                ..Place::default()
-            };
-            return (path.len() - rooted.rest.len(), Rc::new(place));
-        }
-        for directory in [&b"/tmp"[..], b"/var/tmp", b"/dev/shm"] {
-            if is_beneath(path, directory) {
-                let mut text = String::new();
-                escape_into(directory, &mut text);
-                return (directory.len(), Rc::new(Place { text, is_in_temp: true, ..Place::default() }));
-            }
-        }
-        (0, Rc::new(Place::default()))
+        let start = start_of(path, &self.roots, &self.run.processes);
+        Begin { end: start.end, at: At::Start(start) }
     }
 
-    /// `/proc/<pid>`, `/proc/<pid>/task/<tid>` and `/proc/<pid>/map_files/<addresses>`.
-    fn proc_start(&self, path: &[u8]) -> Option<(usize, String)> {
-        let rest = path.strip_prefix(b"/proc/")?;
-        let mut parts = rest.split(|&byte| byte == b'/');
-        let first = parts.next()?;
-        let task_name = |name: &[u8]| match name {
-            b"self" | b"thread-self" => Some("${PID}"),
-            _ if !name.is_empty() && name.iter().all(u8::is_ascii_digit) => {
-                let id = std::str::from_utf8(name).ok().and_then(|text| text.parse().ok());
-                Some(if id.is_some_and(|id| self.run.processes.is_task(id)) {
-                    "${PID}"
-                } else {
-                    "${OTHER_PID}"
-                })
-            }
-            _ => None,
-        };
-        let mut text = format!("/proc/{}", task_name(first)?);
-        let mut end = "/proc/".len() + first.len();
-        let second = parts.next();
-        let third = parts.next();
-        match (second, third) {
-            (Some(b"task"), Some(task)) if task_name(task).is_some() => {
-                let name = if task_name(task) == Some("${PID}") { "${TID}" } else { "${OTHER_TID}" };
-                text.push_str("/task/");
-                text.push_str(name);
-                end += "/task/".len() + task.len();
-            }
-            (Some(b"map_files"), Some(addresses)) if !addresses.is_empty() => {
-                text.push_str("/map_files/${ADDRESS}");
-                end += "/map_files/".len() + addresses.len();
-            }
-            _ => {}
+    /// A root of the host's tree that lies beneath a mount of the run.
+    fn mounted_start(&mut self, path: &'a [u8], moves: u8) -> Option<(usize, Place)> {
+        let (at, var, end) = self.mounted.root_beneath(path, &self.roots)?;
+        if moves == 0 || self.roots.split(path).is_some() {
+            return None;
         }
-        Some((end, text))
+        let at = &path[..at];
+        let mut place = self.place(at, self.run.paths.find(at), moves);
+        place.text.push_str(var.as_str());
+        add_rule(&mut place.rules, FoldRule::MountedRoot);
+        place.is_in_temp |= var.is_temporary();
+        place.is_gone |= var == RootVar::Tmpdir;
+        place.own = None;
+        Some((end, place))
     }
 
-    fn step(&mut self, above: &Place, path: &'a [u8], name: &'a [u8], moves: u8) -> Place {
-        let id = self.run.paths.find(path);
+    fn step(
+        &mut self,
+        above: &Place,
+        (path, id): (&'a [u8], Option<PathId>),
+        name: &'a [u8],
+        moves: u8,
+    ) -> Place {
         let life = id.map(|id| *self.run.paths.life(id));
         let is_made_itself = life.is_some_and(|life| life.made.is_some());
         let is_only_refused =
@@ -371,19 +389,31 @@ impl<'a> Namer<'a> {
         let is_gone = above.is_gone || life.is_some_and(|life| !life.is_alive);
         let actors = life.map_or([0; 4], |life| life.actors);
         let run = self.run;
-        let is_actor = |id: u32| run.processes.is_related(id, &actors);
+        let counting = &self.counting;
+        let is_actor = |at: usize, number: u32| {
+            run.processes.is_related(number, &actors) && !id.is_some_and(|id| counting.contains(&(id, at)))
+        };
         let proof = Proof {
             is_made: is_made || is_only_refused,
             is_gone: is_gone || is_only_refused,
             is_in_temp: above.is_in_temp,
-            is_made_read_write: life.is_some_and(|life| life.is_made_read_write),
+            is_in_tmp: above.text.ends_with("/tmp"),
+            is_numbered: is_numbered_by_pytest(&above.text),
+            is_directory: life.is_some_and(|life| life.made == Some(MadeAs::Directory)),
+            is_made_private: life.is_some_and(|life| life.is_made_private),
+            is_drawn_by_maker: life.is_some_and(|life| life.is_drawn_by_maker),
+            is_moved: life.is_some_and(|life| matches!(life.moved, Moved::To(_))),
+            is_in_git: above.is_in_git,
             is_actor: &is_actor,
             templates: &self.templates,
             clock: self.clock,
             user: self.user.filter(|_| above.is_in_temp || is_user_place(path)),
-            hostname: run.context.roots.hostname.as_deref().filter(|_| is_made),
+            hostname: run.context.roots.hostname.as_deref().filter(|_| is_made || is_only_refused),
         };
-        let mut folded = if above.text.starts_with("/proc/${") { None } else { fold(name, &proof) };
+        let mut folded = fold_place_name(name, &self.roots);
+        if folded.is_none() && !above.text.starts_with("/proc/${") {
+            folded = fold(name, &proof);
+        }
         if folded.is_none() {
             let store = Store { is_in_git: above.is_in_git, is_made, is_spread: self.fan_out.contains(path) };
             folded = fold_content_address(path, name, store);
@@ -403,6 +433,10 @@ impl<'a> Namer<'a> {
         if folded.is_some() && !is_spread && self.is_named_in_arguments(name) {
             folded = None;
         }
+        // What is left of a folded name is not searched: a secret in it has to go before anything folds.
+        if folded.is_some() && !self.secrets_in(name).is_empty() {
+            folded = None;
+        }
         let mut place = Place {
             text: String::with_capacity(above.text.len() + name.len() + 1),
             rules: above.rules.clone(),
@@ -415,46 +449,28 @@ impl<'a> Namer<'a> {
         place.text.push_str(&above.text);
         place.text.push('/');
         let Some(folded) = folded else {
-            let text = self.plain(name);
-            place.text.push_str(&text);
+            self.plain_into(name, &mut place.text);
             return place;
         };
         place.text.push_str(&folded.text);
         for rule in &folded.rules {
-            add_rule(&mut place.rules, rule);
+            add_rule(&mut place.rules, *rule);
         }
         if let Some(target) = target
             && moves > 0
         {
-            let to = self.place(self.bytes(target), moves - 1);
+            let to = self.place(self.bytes(target), Some(target), moves - 1);
             for rule in &to.rules {
-                add_rule(&mut place.rules, rule);
+                add_rule(&mut place.rules, *rule);
             }
-            add_rule(&mut place.rules, "temp-rename");
+            add_rule(&mut place.rules, FoldRule::TempRename);
             place.own = Some(std::mem::replace(&mut place.text, to.text.clone()));
         }
         place
     }
 }
 
-/// Whether `name` stands in `text`, and not only as a part of a longer word.
-fn is_word_of(text: &[u8], name: &[u8]) -> bool {
-    let mut from = 0;
-    while let Some(start) = find(&text[from..], name).map(|at| from + at) {
-        let end = start + name.len();
-        let is_start =
-            start == 0 || !text[start - 1].is_ascii_alphanumeric() || !name[0].is_ascii_alphanumeric();
-        let is_end = text.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric())
-            || !name[name.len() - 1].is_ascii_alphanumeric();
-        if is_start && is_end {
-            return true;
-        }
-        from = start + 1;
-    }
-    false
-}
-
-fn add_rule(rules: &mut Vec<&'static str>, rule: &'static str) {
+fn add_rule(rules: &mut Vec<FoldRule>, rule: FoldRule) {
     if !rules.contains(&rule) {
         rules.push(rule);
     }

@@ -3,10 +3,14 @@
 //! Every path is kept once, under a small number; what happens to it later only changes a few flags. What the flags
 //! mean does not depend on the order in which independent processes were seen.
 
-use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+
+use hashbrown::HashTable;
 
 use crate::observe::observation::{PathRef, PathState};
 
+use super::drawn::is_drawn_by;
 use super::roots::parent;
 
 /// The number of a path in its [`PathTable`].
@@ -49,8 +53,10 @@ pub struct PathLife {
     pub is_alive: bool,
     /// A write to it was refused.
     pub was_refused: bool,
-    /// It was made by an open for reading and writing.
-    pub is_made_read_write: bool,
+    /// It was made as mkstemp and mkdtemp do: for its owner alone, a file for reading and writing.
+    pub is_made_private: bool,
+    /// The program that did so calls the files so that it draws names for.
+    pub is_drawn_by_maker: bool,
     /// Where it went.
     pub moved: Moved,
     /// Linked to under this name; becomes a move when the old name goes.
@@ -62,10 +68,22 @@ pub struct PathLife {
 /// All paths of a run.
 #[derive(Debug, Default)]
 pub struct PathTable {
-    named: HashMap<Box<[u8]>, PathId>,
-    odd: HashMap<(PathState, Box<[u8]>), PathId>,
+    /// The bytes of all of them, one after the other.
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
     lives: Vec<PathLife>,
-    bytes: usize,
+    numbers: HashTable<PathId>,
+    hasher: RandomState,
+}
+
+/// Where a path's bytes are, and what they hash to.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    start: usize,
+    len: u32,
+    /// How the bytes are to be read; one value for all that name a place in the file tree.
+    state: PathState,
+    hash: u64,
 }
 
 /// How many bytes of distinct names are kept. A run with more is told with a gap.
@@ -79,31 +97,28 @@ impl PathTable {
                 path.state,
                 PathState::Resolved | PathState::LookedUpLate | PathState::Unverified | PathState::Lexical
             );
-        let known = if is_named {
-            self.named.get(path.bytes.as_slice()).copied()
-        } else {
-            self.odd.get(&(path.state, path.bytes.clone().into_boxed_slice())).copied()
-        };
-        if known.is_some() {
-            return known;
+        let state = if is_named { PathState::Resolved } else { path.state };
+        let hash = self.hasher.hash_one(path.bytes.as_slice());
+        if let Some(known) = self.look_up(hash, state, &path.bytes) {
+            return Some(known);
         }
-        if self.bytes + path.bytes.len() > MAX_NAME_BYTES || self.lives.len() >= 1 << 28 {
+        let len = u32::try_from(path.bytes.len()).ok()?;
+        if self.bytes.len() + path.bytes.len() > MAX_NAME_BYTES || self.lives.len() >= 1 << 28 {
             return None;
         }
         let id = PathId(self.lives.len() as u32);
-        self.bytes += path.bytes.len();
-        if is_named {
-            self.named.insert(path.bytes.clone().into_boxed_slice(), id);
-        } else {
-            self.odd.insert((path.state, path.bytes.clone().into_boxed_slice()), id);
-        }
+        self.entries.push(Entry { start: self.bytes.len(), len, state, hash });
+        self.bytes.extend_from_slice(&path.bytes);
+        let entries = &self.entries;
+        self.numbers.insert_unique(hash, id, |id| entries[id.0 as usize].hash);
         self.lives.push(PathLife {
-            state: if is_named { PathState::Resolved } else { path.state },
+            state,
             made: None,
             was_there: false,
             is_alive: true,
             was_refused: false,
-            is_made_read_write: false,
+            is_made_private: false,
+            is_drawn_by_maker: false,
             moved: Moved::No,
             linked: Moved::No,
             actors: [0; 4],
@@ -111,9 +126,28 @@ impl PathTable {
         Some(id)
     }
 
+    fn look_up(&self, hash: u64, state: PathState, bytes: &[u8]) -> Option<PathId> {
+        let is_it = |id: &PathId| {
+            let entry = self.entries[id.0 as usize];
+            entry.hash == hash && entry.state == state && self.bytes(*id) == bytes
+        };
+        self.numbers.find(hash, is_it).copied()
+    }
+
     /// The number of an absolute path, if it was ever seen.
     pub fn find(&self, path: &[u8]) -> Option<PathId> {
-        self.named.get(path).copied()
+        self.look_up(self.hasher.hash_one(path), PathState::Resolved, path)
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self, id: PathId) -> &[u8] {
+        let Entry { start, len, .. } = self.entries[id.0 as usize];
+        &self.bytes[start..start + len as usize]
+    }
+
+    /// All of them, by number.
+    pub fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
+        (0..self.lives.len() as u32).map(PathId)
     }
 
     /// What happened to `id`.
@@ -135,18 +169,6 @@ impl PathTable {
         self.lives.is_empty()
     }
 
-    /// The bytes of every path, by number.
-    pub fn all_bytes(&self) -> Vec<&[u8]> {
-        let mut all: Vec<&[u8]> = vec![&[]; self.lives.len()];
-        for (bytes, id) in &self.named {
-            all[id.0 as usize] = bytes;
-        }
-        for ((_, bytes), id) in &self.odd {
-            all[id.0 as usize] = bytes;
-        }
-        all
-    }
-
     /// `id` was used as something that is there.
     pub fn used(&mut self, id: PathId) {
         let life = self.life_mut(id);
@@ -163,9 +185,13 @@ impl PathTable {
         life.add_actors(by);
     }
 
-    /// The open that made `id` was for reading and writing.
-    pub fn made_read_write(&mut self, id: PathId) {
-        self.life_mut(id).is_made_read_write = true;
+    /// `id` was made as mkstemp and mkdtemp do, by `program` if that is known.
+    pub fn made_private(&mut self, id: PathId, program: Option<&PathRef>) {
+        let name = self.bytes(id).rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let is_drawn = program.is_some_and(|program| is_drawn_by(&program.bytes, name));
+        let life = self.life_mut(id);
+        life.is_made_private = true;
+        life.is_drawn_by_maker |= is_drawn;
     }
 
     /// Writing to `id` was refused to task `tid` of process `pid`.
@@ -180,10 +206,10 @@ impl PathTable {
         self.used(id);
         let life = self.life_mut(id);
         life.is_alive = false;
-        match (life.moved, life.linked) {
-            (Moved::No, Moved::To(target)) => life.moved = Moved::To(target),
-            (_, Moved::No) => {}
-            _ => life.moved = Moved::Various,
+        match life.linked {
+            Moved::No => {}
+            Moved::To(target) => life.moved = life.moved.and(target),
+            Moved::Various => life.moved = Moved::Various,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::volatile::is_word_of;
 use crate::observe::observation::{Act, CallResult, Observation, PathRef};
 
 /// One process.
@@ -115,6 +116,32 @@ impl ProcessTable {
         }
         self.latest.insert(pid, self.processes.len());
         self.processes.push(Process { pid, ppid: parent, programs: Vec::new(), status: None });
+    }
+
+    /// What the process runs now, or did `back` programs ago; of one that has run none, what its parent ran. With the
+    /// number of programs it has run.
+    pub fn program_of(&self, pid: u32, back: usize) -> (Option<&PathRef>, usize) {
+        let Some(&first) = self.latest.get(&pid) else { return (None, 0) };
+        let count = self.processes[first].programs.len().saturating_sub(back);
+        let (mut index, mut left) = (first, count);
+        // A chain of parents is no longer than this, and ids that came back could close a ring.
+        for _ in 0..64 {
+            let process = &self.processes[index];
+            if let Some((path, _)) = left.checked_sub(1).and_then(|last| process.programs.get(last)) {
+                return (Some(path), count);
+            }
+            let Some(&above) = self.latest.get(&process.ppid) else { break };
+            (index, left) = (above, self.processes[above].programs.len());
+        }
+        (None, count)
+    }
+
+    /// Whether the program that the process started last was given the last name of `path`, so that it did not draw it.
+    pub fn was_told(&self, pid: u32, path: &PathRef) -> bool {
+        let name = path.bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let process = self.latest.get(&pid).map(|&index| &self.processes[index]);
+        let argv = process.and_then(|process| process.programs.last()).map(|(_, argv)| argv);
+        !name.is_empty() && argv.is_some_and(|argv| argv.iter().any(|argument| is_word_of(argument, name)))
     }
 
     /// Whether `id` was a process or thread of the run.

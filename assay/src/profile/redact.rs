@@ -8,13 +8,20 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use super::effort::looked_at;
 use super::volatile::find;
 
+mod found;
 mod rules;
 mod scan;
+mod urls;
 
-use rules::{CURL_SWITCHES, FLAGS, HEADERS, KEY_SHAPES, KeyShape, PROGRAM_FLAGS};
-use scan::{Bare, Next};
+pub(super) use found::Found;
+use rules::{
+    CURL_SWITCHES, FLAG_ENDS, FLAG_OTHERS, FLAGS, HEADERS, KEY_SHAPES, KeyShape, PROGRAM_FLAGS, SETTINGS,
+};
+use scan::{Bare, Next, last_run, run};
+use urls::urls;
 
 /// One secret inside a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,54 +30,6 @@ pub struct Secret {
     pub range: Range<usize>,
     /// The rule that found it.
     pub rule: &'static str,
-}
-
-/// Secrets of one text, without overlap: what was found first stays.
-#[derive(Debug, Default)]
-pub(super) struct Found(BTreeMap<usize, (usize, &'static str)>);
-
-impl Found {
-    /// Those found before.
-    pub(super) fn from_secrets(secrets: &[Secret]) -> Self {
-        Self(secrets.iter().map(|secret| (secret.range.start, (secret.range.end, secret.rule))).collect())
-    }
-
-    /// Adds one that is not empty and overlaps none.
-    pub(super) fn add(&mut self, range: Range<usize>, rule: &'static str) {
-        let is_free = self.0.range(..range.end).next_back().is_none_or(|(_, (end, _))| *end <= range.start);
-        if !range.is_empty() && is_free {
-            self.0.insert(range.start, (range.end, rule));
-        }
-    }
-
-    /// Adds a whole value, in place of whatever was found inside it. What only refers to a secret (`$TOKEN`, `@file`,
-    /// `env:NAME`, nothing) stays, and so does the user of `user:password`.
-    fn add_value(&mut self, text: &[u8], mut range: Range<usize>, rule: &'static str) {
-        let value = &text[range.clone()];
-        let is_reference = matches!(value.first(), None | Some(b'$' | b'@' | b'-'))
-            || value.starts_with(b"env:")
-            || value.starts_with(b"file:");
-        if is_reference {
-            return;
-        }
-        if rule == "credential-flag" {
-            range.start += value.iter().position(|&byte| byte == b':').map_or(0, |colon| colon + 1);
-            if matches!(text[range.clone()].first(), None | Some(b'$')) {
-                return;
-            }
-        }
-        while let Some((&start, &(end, _))) = self.0.range(..range.end).next_back()
-            && end > range.start
-        {
-            self.0.remove(&start);
-        }
-        self.0.insert(range.start, (range.end, rule));
-    }
-
-    /// All of them, in order.
-    pub(super) fn into_secrets(self) -> Vec<Secret> {
-        self.0.into_iter().map(|(start, (end, rule))| Secret { range: start..end, rule }).collect()
-    }
 }
 
 /// The secrets of each argument, in order and without overlap.
@@ -96,6 +55,7 @@ struct Words {
     rows: u32,
     is_curl: bool,
     is_after_login: bool,
+    is_after_set: bool,
     /// The next word is the value of a flag.
     is_value: Option<&'static str>,
 }
@@ -103,12 +63,26 @@ struct Words {
 impl Words {
     fn take(&mut self, text: &[u8], range: Range<usize>, is_program: bool, found: &mut Found) {
         let word = &text[range.clone()];
+        looked_at(word.len());
         if let Some(rule) = self.is_value.take() {
-            found.add_value(text, range, rule);
-            return;
+            let is_flag = word.first() == Some(&b'-') && word.len() > 1;
+            if !is_flag {
+                found.add_value(text, range, rule);
+                return;
+            }
+            // `gh secret set NAME --body VALUE`: it comes after the flag. Otherwise there was none: this is a flag like any
+            // other, with a value of its own perhaps.
+            if rule == "secret-setting" {
+                self.is_value = Some(rule);
+                return;
+            }
         }
         if word.first() != Some(&b'-') || is_program {
             self.is_after_login |= word == b"login";
+            if self.is_after_set && ends_as_secret(word) {
+                self.is_value = Some("secret-setting");
+            }
+            self.is_after_set |= SETTINGS.contains(&word);
             let name = word.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
             self.rows |= ROWS.get(name).copied().unwrap_or_default();
             self.is_curl |= name == b"curl";
@@ -156,7 +130,7 @@ impl Words {
             return Flag::No;
         }
         let name = bare(&word[..end]);
-        if !FLAGS.contains(&name.as_str()) {
+        if !FLAGS.contains(&name.as_str()) && !is_secret_flag(&word[..end], &name) {
             Flag::No
         } else if end < word.len() {
             Flag::Glued(end + 1, "secret-flag")
@@ -200,6 +174,7 @@ fn commands(text: &[u8], found: &mut Found) {
     let mut words = Words::default();
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
+        looked_at(1);
         if is_end(byte) {
             words = Words::default();
             at += 1;
@@ -226,6 +201,22 @@ fn commands(text: &[u8], found: &mut Found) {
             }
         }
     }
+}
+
+/// Whether a long flag ends as those of secrets do: `--registry-token`, and not `--max-token`.
+fn is_secret_flag(flag: &[u8], bare: &str) -> bool {
+    let Some(words) = flag.strip_prefix(b"--") else { return false };
+    let is_word = |byte: &u8| matches!(byte, b'-' | b'_' | b'.');
+    FLAG_ENDS.iter().any(|end| bare.ends_with(end))
+        && words.iter().any(is_word)
+        && !words.split(is_word).any(|word| FLAG_OTHERS.iter().any(|other| other.as_bytes() == word))
+}
+
+/// Whether a word is a name of a secret, as in `aws configure set NAME VALUE`.
+fn ends_as_secret(word: &[u8]) -> bool {
+    let is_name = word.len() <= LONGEST_FLAG
+        && word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_-./:@".contains(byte));
+    is_name && Bare::new(word).ends_as_secret(0..word.len()) && !word.ends_with(b"/")
 }
 
 /// A name without separators, in lower case.
@@ -263,16 +254,34 @@ pub fn find_key_shapes(text: &[u8]) -> Vec<Secret> {
     found.into_secrets()
 }
 
-/// The bytes that a key shape begins with: most positions of most texts are done with by one look.
-const CAN_BEGIN: [bool; 256] = {
-    let mut table = [false; 256];
+/// The secrets of a name, which may be no more than the first fifteen bytes of one.
+pub fn find_in_name(text: &[u8]) -> Vec<Secret> {
+    if text.len() == 15 && begins_like_a_key(text) {
+        return vec![Secret { range: 0..text.len(), rule: "key-shape" }];
+    }
+    find_key_shapes(text)
+}
+
+/// Whether a text could be the first part of a key of known shape.
+pub fn begins_like_a_key(text: &[u8]) -> bool {
+    KEY_SHAPES.iter().any(|shape| {
+        let rest = text.strip_prefix(shape.prefix).filter(|_| shape.prefix.len() >= 4);
+        rest.is_some_and(|rest| run_len(shape, rest) == rest.len() && rest.iter().any(u8::is_ascii_digit))
+    })
+}
+
+/// The shapes that begin with a byte, a bit each: most positions of most texts are done with by one look.
+const BEGINNING: [u128; 256] = {
+    let mut table = [0; 256];
     let mut at = 0;
     while at < KEY_SHAPES.len() {
-        table[KEY_SHAPES[at].prefix[0] as usize] = true;
+        table[KEY_SHAPES[at].prefix[0] as usize] |= 1 << at;
         at += 1;
     }
     table
 };
+
+const _: () = assert!(KEY_SHAPES.len() <= 128, "a bit each");
 
 fn key_shapes(text: &[u8], found: &mut Found) {
     // Where the run of characters ends in which a shape was looked for in vain: what begins later in the same run is
@@ -280,20 +289,22 @@ fn key_shapes(text: &[u8], found: &mut Found) {
     let mut in_vain = [0; KEY_SHAPES.len()];
     let mut at = 0;
     while at < text.len() {
-        let is_start = CAN_BEGIN[usize::from(text[at])] && (at == 0 || !text[at - 1].is_ascii_alphanumeric());
+        let is_start = at == 0 || !text[at - 1].is_ascii_alphanumeric();
+        let mut shapes = if is_start { BEGINNING[usize::from(text[at])] } else { 0 };
         let mut hit = None;
-        if is_start {
-            for (shape, in_vain) in KEY_SHAPES.iter().zip(&mut in_vain) {
-                if at < *in_vain || !text[at..].starts_with(shape.prefix) {
-                    continue;
-                }
-                let len = shape.prefix.len() + run_len(shape, &text[at + shape.prefix.len()..]);
-                if is_key(shape, &text[at + shape.prefix.len()..at + len]) {
-                    hit = Some(len);
-                    break;
-                }
-                *in_vain = at + len;
+        while shapes != 0 {
+            let number = shapes.trailing_zeros() as usize;
+            shapes &= shapes - 1;
+            let shape = &KEY_SHAPES[number];
+            if at < in_vain[number] || !text[at..].starts_with(shape.prefix) {
+                continue;
             }
+            let len = shape.prefix.len() + run_len(shape, &text[at + shape.prefix.len()..]);
+            if is_key(shape, &text[at + shape.prefix.len()..at + len]) {
+                hit = Some(len);
+                break;
+            }
+            in_vain[number] = at + len;
         }
         if let Some(len) = hit {
             found.add(at..at + len, "key-shape");
@@ -305,14 +316,30 @@ fn key_shapes(text: &[u8], found: &mut Found) {
 }
 
 fn run_len(shape: &KeyShape, rest: &[u8]) -> usize {
-    rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || shape.extra.contains(byte)).count()
+    run(rest, |byte| byte.is_ascii_alphanumeric() || shape.extra.contains(&byte))
 }
 
 fn is_key(shape: &KeyShape, run: &[u8]) -> bool {
     let has_digit_or_upper = run.iter().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
-    // A JSON web token has its dots.
-    let is_token = shape.prefix != b"eyJ" || run.contains(&b'.');
-    run.len() >= shape.least && has_digit_or_upper && is_token
+    let has_it = match shape.prefix {
+        // A JSON web token has its dots.
+        b"eyJ" => run.contains(&b'.'),
+        // Names of packages begin so too (`sk-learn-contrib-2020`): a part of it is long and has digits and letters.
+        b"sk-" => run.split(|byte| matches!(byte, b'-' | b'_')).any(|part| {
+            part.len() >= 16
+                && part.iter().any(u8::is_ascii_digit)
+                && part.iter().any(u8::is_ascii_alphabetic)
+        }),
+        // Beginnings that are words: hexadecimal digits or nothing but letters and digits of both cases follow.
+        b"dapi" => run.iter().all(u8::is_ascii_hexdigit),
+        b"cio" => {
+            run.len() == shape.least
+                && run.iter().any(u8::is_ascii_digit)
+                && run.iter().any(u8::is_ascii_uppercase)
+        }
+        _ => true,
+    };
+    run.len() >= shape.least && has_digit_or_upper && has_it
 }
 
 fn private_keys(text: &[u8], found: &mut Found) {
@@ -341,17 +368,14 @@ fn private_keys(text: &[u8], found: &mut Found) {
 fn headers(text: &[u8], found: &mut Found) {
     let mut value_end = Next::new(text, |byte| matches!(byte, b'\r' | b'\n' | b'"' | b'\''));
     for colon in (0..text.len()).filter(|&at| text[at] == b':') {
-        let start = text[..colon]
-            .iter()
-            .rposition(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'-'))
-            .map_or(0, |before| before + 1);
+        let start = last_run(&text[..colon], |byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let name = &text[start..colon];
         let is_header = |name: &[u8]| HEADERS.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()));
         let glued = name.strip_prefix(b"-H").or_else(|| name.strip_prefix(b"-h"));
         if !is_header(name) && !glued.is_some_and(is_header) {
             continue;
         }
-        let mut value = colon + 1 + text[colon + 1..].iter().take_while(|byte| **byte == b' ').count();
+        let mut value = colon + 1 + run(&text[colon + 1..], |byte| byte == b' ');
         let end = value_end.after(value);
         // The scheme says nothing secret.
         for scheme in ["bearer ", "basic ", "token ", "digest ", "apikey ", "negotiate "] {
@@ -367,57 +391,6 @@ fn headers(text: &[u8], found: &mut Found) {
     }
 }
 
-fn is_url_end(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\' | b'|' | 0)
-}
-
-/// The password in `scheme://user:password@host`, a token that stands alone before the `@`, and the values of query
-/// parameters that hold secrets.
-fn urls(text: &[u8], bare: &Bare, found: &mut Found) {
-    let mut url_end = Next::new(text, is_url_end);
-    let mut question = Next::new(text, |byte| byte == b'?');
-    let mut separator = Next::new(text, |byte| matches!(byte, b'&' | b';' | b'#'));
-    let mut equals_sign = Next::new(text, |byte| byte == b'=');
-    // Up to where the parameters were looked at, all but the first of an address inside an address.
-    let mut done = 0;
-    let mut from = 0;
-    while let Some(at) = find(&text[from..], b"://").map(|at| from + at) {
-        let start = at + 3;
-        let end = url_end.after(start);
-        from = start;
-        let authority_end =
-            start + text[start..end].iter().take_while(|byte| !matches!(byte, b'/' | b'?' | b'#')).count();
-        // A password may hold an unescaped `/`, but then nothing can tell; an `@` in it can be told.
-        if let Some(sign) = text[start..authority_end].iter().rposition(|&byte| byte == b'@') {
-            let user_end = start + sign;
-            match text[start..user_end].iter().position(|&byte| byte == b':') {
-                Some(colon) if text.get(start + colon + 1) != Some(&b'$') => {
-                    found.add(start + colon + 1..user_end, "url-password");
-                }
-                None if sign >= 20 => found.add(start..user_end, "url-password"),
-                _ => {}
-            }
-        }
-        let mut parameter = question.after(authority_end).saturating_add(1);
-        while parameter < end {
-            let stop = separator.after(parameter).min(end);
-            let equals = equals_sign.after(parameter);
-            if equals < stop && is_secret_name(bare, parameter..equals) && text.get(equals + 1) != Some(&b'$')
-            {
-                found.add(equals + 1..stop, "url-parameter");
-            }
-            parameter = if done == end { end } else { stop + 1 };
-        }
-        if question.after(authority_end) < end {
-            done = end;
-        }
-    }
-}
-
-fn is_secret_name(bare: &Bare, name: Range<usize>) -> bool {
-    matches!(bare.part(name.clone()), b"key" | b"sig" | b"auth" | b"pass") || bare.ends_as_secret(name)
-}
-
 /// `NAME_TOKEN=value` of the environment and `"password": "value"` of JSON.
 fn assignments(text: &[u8], bare: &Bare, found: &mut Found) {
     let mut quoted_end = [b'"', b'\''].map(|quote| Next::new(text, move |byte| byte == quote));
@@ -427,20 +400,17 @@ fn assignments(text: &[u8], bare: &Bare, found: &mut Found) {
     for sign in (1..text.len()).filter(|&at| matches!(text[at], b'=' | b':')) {
         let is_json = text[sign] == b':';
         let mut name_end = sign;
-        while is_json && name_end > 0 && text[name_end - 1] == b' ' {
-            name_end -= 1;
-        }
         if is_json {
+            name_end = last_run(&text[..name_end], |byte| byte == b' ');
             // Only a quoted key: `password: x` in prose is not an assignment.
             if name_end == 0 || !matches!(text[name_end - 1], b'"' | b'\'') {
                 continue;
             }
             name_end -= 1;
         }
-        let name_start = text[..name_end]
-            .iter()
-            .rposition(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')))
-            .map_or(0, |before| before + 1);
+        let name_start = last_run(&text[..name_end], |byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
+        });
         let name = &text[name_start..name_end];
         // A flag is judged as a flag, with its own list.
         let is_name = name.first().is_some_and(|byte| *byte != b'-');
@@ -448,8 +418,8 @@ fn assignments(text: &[u8], bare: &Bare, found: &mut Found) {
             continue;
         }
         let mut value = sign + 1;
-        while is_json && text.get(value) == Some(&b' ') {
-            value += 1;
+        if is_json {
+            value += run(&text[value..], |byte| byte == b' ');
         }
         let quote = text.get(value).copied().filter(|byte| matches!(byte, b'"' | b'\''));
         if quote.is_some() {

@@ -3,6 +3,7 @@
 //! A root is replaced at component boundaries, in paths and inside arguments; the longest root wins, ties in the
 //! order of [`RootVar`]. `/` is never a root: everything would be relative to it.
 
+use super::effort::looked_at;
 use super::name::escape_into;
 
 /// The variables, in the order that decides between roots of equal length.
@@ -38,6 +39,16 @@ impl RootVar {
         }
     }
 
+    /// Whether it is a place for temporary files.
+    pub fn is_temporary(self) -> bool {
+        matches!(self, Self::Tmpdir | Self::CallerTmpdir | Self::RuntimeDir)
+    }
+
+    /// Whether it is the run's control group, or one above it.
+    pub fn is_cgroup(self) -> bool {
+        matches!(self, Self::Cgroup | Self::CgroupParent)
+    }
+
     /// The variable's name alone.
     pub fn name(self) -> &'static str {
         self.as_str().trim_start_matches("${").trim_end_matches('}')
@@ -65,7 +76,7 @@ pub struct Roots {
     pub tmpdir: Vec<Vec<u8>>,
     /// `${CALLER_TMPDIR}`; `/tmp` itself stays literal.
     pub caller_tmpdir: Vec<Vec<u8>>,
-    /// `${RUNTIME_DIR}`.
+    /// `${RUNTIME_DIR}`; `/tmp` itself stays literal.
     pub runtime_dir: Vec<Vec<u8>>,
     /// The run's groups, v2 and v1.
     pub cgroups: Vec<CgroupPlace>,
@@ -112,7 +123,8 @@ impl RootTable {
             for (position, path) in paths.iter().enumerate() {
                 let path = without_trailing_slashes(path);
                 let is_usable = path.first() == Some(&b'/') && path.len() > 1;
-                let is_literal = var == RootVar::CallerTmpdir && path == b"/tmp";
+                let is_literal =
+                    matches!(var, RootVar::CallerTmpdir | RootVar::RuntimeDir) && path == b"/tmp";
                 if is_usable && !is_literal {
                     entries.push(RootEntry {
                         path: path.to_vec(),
@@ -166,12 +178,18 @@ impl RootTable {
         self.entries.iter().filter(|entry| entry.is_primary).map(|entry| (entry.var, entry.path.as_slice()))
     }
 
+    /// Every spelling of every root, the longest first.
+    pub fn all(&self) -> impl Iterator<Item = (RootVar, &[u8])> {
+        self.entries.iter().map(|entry| (entry.var, entry.path.as_slice()))
+    }
+
     /// Appends `text` (an argument, a link's text) in `Name` form, with roots inside it replaced.
     pub fn substitute_into(&self, text: &[u8], out: &mut String) {
         let mut from = 0;
         // Where the word begins that `at` lies in, and whether it has a slash before `at`.
         let (mut word, mut has_slash) = (0, false);
         let mut skip_to = 0;
+        looked_at(text.len());
         for at in 0..text.len() {
             if at >= skip_to
                 && text[at] == b'/'
@@ -204,6 +222,8 @@ impl RootTable {
 /// Whether an absolute path can begin at `at`: at the start, after a delimiter, glued to an option (`-I/home/x`),
 /// or after `file://`. In `/mnt/home/x` and `../home/x` none begins at `/home`.
 fn is_path_start(text: &[u8], word: usize, at: usize, has_slash: bool) -> bool {
+    // Of what stands before it two bytes are looked at, and never all.
+    looked_at(2);
     let before = &text[word..at];
     before.is_empty()
         || (before[0] == b'-' && !has_slash)
@@ -228,9 +248,9 @@ pub fn parent(path: &[u8]) -> &[u8] {
 }
 
 /// Whether `path` is `directory` or lies in it.
-pub fn is_beneath(path: &[u8], directory: &[u8]) -> bool {
-    let directory = without_trailing_slashes(directory);
-    path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+pub fn is_beneath(path: impl AsRef<[u8]>, directory: impl AsRef<[u8]>) -> bool {
+    let directory = without_trailing_slashes(directory.as_ref());
+    path.as_ref().strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 #[cfg(test)]
@@ -243,6 +263,7 @@ mod tests {
             home: vec![b"/home/u".to_vec()],
             tmpdir: vec![b"/run/assay/t".to_vec()],
             caller_tmpdir: vec![b"/tmp".to_vec()],
+            runtime_dir: vec![b"/run/user/7".to_vec()],
             cgroups: vec![CgroupPlace {
                 mount: b"/sys/fs/cgroup".to_vec(),
                 group: b"/sys/fs/cgroup/a/b/run".to_vec(),
@@ -271,7 +292,19 @@ mod tests {
         path("/home/uu", None);
         path("/link/w", Some(("${WORKDIR}", "")));
         path("/tmp/x", None);
+        path("/run/user/7/bus", Some(("${RUNTIME_DIR}", "/bus")));
+        path("/run/user/77/bus", None);
         path("/", None);
+    }
+
+    #[test]
+    fn the_tmp_of_all_stays_literal_whatever_it_is_used_for() {
+        let tmp = || vec![b"/tmp".to_vec(), b"/srv/link-to-tmp".to_vec()];
+        let table = RootTable::new(&Roots { caller_tmpdir: tmp(), runtime_dir: tmp(), ..Roots::default() });
+        assert_eq!(table.split(b"/tmp/x"), None);
+        assert_eq!(table.split(b"/srv/link-to-tmp/x").unwrap().var, RootVar::CallerTmpdir);
+        let table = RootTable::new(&Roots { runtime_dir: vec![b"/tmp/run".to_vec()], ..Roots::default() });
+        assert_eq!(table.split(b"/tmp/run/x").unwrap().var, RootVar::RuntimeDir);
     }
 
     #[test]

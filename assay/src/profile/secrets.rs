@@ -4,9 +4,11 @@
 //! occurs.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::rc::Rc;
 
+use super::prefixes::Prefixes;
 use super::redact::{Found, Secret};
-use super::volatile::find;
 
 /// The secrets of one artifact and their numbers.
 ///
@@ -14,17 +16,20 @@ use super::volatile::find;
 /// order the texts are shown to it, and [`Secrets::write`] puts them in.
 #[derive(Debug, Default)]
 pub struct Secrets {
-    values: Vec<Vec<u8>>,
-    index: HashMap<Vec<u8>, usize>,
+    values: Vec<Rc<[u8]>>,
+    /// Sorted, so that what begins with something stands together.
+    index: BTreeMap<Rc<[u8]>, usize>,
     numbers: HashMap<usize, usize>,
     counts: BTreeMap<&'static str, u64>,
+    /// Those that are looked for in every other text.
+    learned: Prefixes,
+    /// A bit for each byte that one of them begins with.
+    first: [u64; 4],
 }
 
 /// Begins and ends a mark. `Name` text never contains them: controls are written out.
 const MARK_START: char = '\u{1}';
 const MARK_END: char = '\u{2}';
-/// How many different secrets are looked for in every other text.
-const MAX_LEARNED: usize = 64;
 /// A shorter value would be found by chance.
 const MIN_LEARNED: usize = 8;
 
@@ -32,7 +37,8 @@ impl Secrets {
     /// Counts and learns the secrets of one text; [`Secrets::mark`] is then told where they are.
     pub fn learn(&mut self, text: &[u8], secrets: &[Secret]) {
         for secret in secrets {
-            self.intern(&text[secret.range.clone()]);
+            let index = self.intern(&text[secret.range.clone()]);
+            self.look_for(index);
             *self.counts.entry(secret.rule).or_default() += 1;
         }
     }
@@ -41,9 +47,18 @@ impl Secrets {
         if let Some(&known) = self.index.get(value) {
             return known;
         }
-        self.values.push(value.to_vec());
-        self.index.insert(value.to_vec(), self.values.len() - 1);
+        let value: Rc<[u8]> = value.into();
+        self.values.push(Rc::clone(&value));
+        self.index.insert(value, self.values.len() - 1);
         self.values.len() - 1
+    }
+
+    fn look_for(&mut self, index: usize) {
+        let value = &self.values[index];
+        if value.len() >= MIN_LEARNED {
+            self.first[usize::from(value[0] >> 6)] |= 1 << (value[0] & 63);
+            self.learned.add(value);
+        }
     }
 
     /// Whether nothing secret was found so far.
@@ -51,17 +66,48 @@ impl Secrets {
         self.values.is_empty()
     }
 
+    /// A text of the observer's own about a name of the run, without the secrets in it.
+    pub fn hide(&mut self, text: &str) -> String {
+        let name = super::name::unescape(text);
+        let bytes = name.as_deref().unwrap_or(text.as_bytes());
+        let mut found = super::redact::find_key_shapes(bytes);
+        self.add_learned(bytes, &mut found);
+        if found.is_empty() {
+            return text.to_owned();
+        }
+        let mut marked = String::new();
+        self.mark(bytes, &found, &mut marked, super::name::escape_into);
+        self.write(&marked)
+    }
+
+    /// Whether a secret that was found begins so.
+    pub fn has_beginning(&self, text: &[u8]) -> bool {
+        let from = (Bound::Included(text), Bound::Unbounded);
+        self.index.range::<[u8], _>(from).next().is_some_and(|(value, _)| value.starts_with(text))
+    }
+
+    /// Whether a secret is marked in `text`.
+    pub fn has_mark(text: &str) -> bool {
+        text.contains(MARK_START)
+    }
+
     /// Adds to `secrets` the places where something learned elsewhere stands in `text`.
     pub fn add_learned(&self, text: &[u8], secrets: &mut Vec<Secret>) {
-        let mut found = Found::from_secrets(secrets);
-        for value in self.values.iter().filter(|value| value.len() >= MIN_LEARNED).take(MAX_LEARNED) {
-            let mut from = 0;
-            while let Some(at) = find(&text[from..], value).map(|at| from + at) {
-                found.add(at..at + value.len(), "learned");
-                from = at + value.len();
+        if self.learned.is_empty() {
+            return;
+        }
+        let mut found = None;
+        for (at, byte) in text.iter().enumerate() {
+            if self.first[usize::from(byte >> 6)] >> (byte & 63) & 1 == 0 {
+                continue;
+            }
+            if let Some(len) = self.learned.longest_of(&text[at..]) {
+                found.get_or_insert_with(|| Found::from_secrets(secrets)).add(at..at + len, "learned");
             }
         }
-        *secrets = found.into_secrets();
+        if let Some(found) = found {
+            *secrets = found.into_secrets();
+        }
     }
 
     /// Writes `text` with marks for its secrets; `plain` writes what lies between them.
@@ -103,7 +149,7 @@ impl Secrets {
         if !text.contains(MARK_START) {
             return (text.to_owned(), Vec::new());
         }
-        let values = marks(text).into_iter().map(|index| self.values[index].as_slice()).collect();
+        let values = marks(text).into_iter().map(|index| &*self.values[index]).collect();
         (replace_marks(text, |_, out| out.push_str("${REDACTED}")), values)
     }
 
@@ -145,4 +191,33 @@ fn replace_marks(text: &str, mut with: impl FnMut(usize, &mut String)) -> String
         out.push_str(rest);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many there are, and however they begin: none is forgotten, and nothing else is hidden.
+    #[test]
+    fn every_secret_is_looked_for() {
+        let mut secrets = Secrets::default();
+        let longer = (0..300).map(|len| format!("hunter22{}", "a".repeat(len)));
+        let values: Vec<String> = longer.chain((0..3_000).map(|n| format!("correct-{n}-horse"))).collect();
+        for value in &values {
+            secrets.learn(value.as_bytes(), &[Secret { range: 0..value.len(), rule: "test" }]);
+            secrets.learn(value.as_bytes(), &[Secret { range: 0..value.len(), rule: "test" }]);
+        }
+        for value in &values {
+            let text = secrets.hide(&format!("a/{value}/b"));
+            assert!(text.starts_with("a/${REDACTED:") && text.ends_with("}/b"), "{value}: {text}");
+            assert!(secrets.has_beginning(&value.as_bytes()[..8]), "{value}");
+            assert!(secrets.has_beginning(value.as_bytes()), "{value}");
+        }
+        for other in ["a/correct-/b", "a/hunter2a/b", "a/correct-3001-horse/b"] {
+            assert_eq!(secrets.hide(other), other);
+        }
+        assert!(!secrets.has_beginning(b"correct-horse"));
+        assert!(!secrets.has_beginning(b"correct-1-horsepower"));
+        assert_eq!(secrets.counts()["test"], 6_600);
+    }
 }

@@ -1,23 +1,44 @@
-//! The facts of a run, at its end → its effects, what was folded, and the rest of [`Canonical`]. Pure.
+//! The facts of a run, at its end → its effects, what was folded, and the rest of [`Settled`]. Pure.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::rc::Rc;
+use std::net::IpAddr;
 
-use crate::observe::loss::{Gap, Kind};
-
+use super::actors::{ActorSeen, Seen, Told};
 use super::acts::{ActClass, EffectKind, row};
 use super::canonical::{Canonical, Canonicalizer, FileFact, NetFact, NetPlace, RunEnd};
-use super::effect::{Effect, EffectResult, ExecEffect, FsEffect, FsOp, NetEffect, Port};
-use super::identity::{EffectFacts, Fold, Identity, ProcessFacts};
+use super::effect::{
+    Effect, EffectResult, ExecEffect, FsEffect, FsOp, NetEffect, Port, bracketed, has_address,
+};
+use super::fold_rule::FoldRule;
+use super::identity::{Actor, Fold, ProcessFacts};
+use super::mounted::Mounted;
 use super::name::Name;
 use super::naming::{Namer, Naming};
-use super::paths::{MadeAs, Moved, PathId};
+use super::paths::{MadeAs, Moved, PathId, PathTable};
 use super::ports::Ports;
 use super::redact::{Secret, find_in_argv};
 use super::secrets::Secrets;
+use super::settled::Settled;
 
-/// Settles a run.
-pub(super) fn settle(run: &Canonicalizer, end: RunEnd) -> Canonical {
+/// Settles a run. What it knew goes as soon as it has been told: there may be a million names.
+pub(super) fn settle(mut run: Canonicalizer, end: RunEnd) -> Canonical {
+    let mounted = Mounted::of(run.files.keys(), &run.paths);
+    let mut files: Vec<(FileFact, Seen)> = std::mem::take(&mut run.files).into_iter().collect();
+    // By path first: so what belongs to a path is looked at once.
+    files.sort_unstable_by_key(|(fact, _)| (fact.path, fact.class, fact.to, fact.result));
+    let settled = settled(&run, mounted, files, end.ended_at);
+    let names = run.paths.len();
+    run.paths = PathTable::default();
+    settled.write(&run, names, end)
+}
+
+fn settled(
+    run: &Canonicalizer,
+    mounted: Mounted,
+    files: Vec<(FileFact, Seen)>,
+    ended_at: Option<u64>,
+) -> Settled {
     let mut secrets = Secrets::default();
     let command = &run.context.command;
     let command_secrets = find_in_argv(command);
@@ -40,22 +61,37 @@ pub(super) fn settle(run: &Canonicalizer, end: RunEnd) -> Canonical {
         .collect();
 
     let mut settling = Settling {
-        namer: Namer::new(run, end.ended_at, secrets),
-        effects: BTreeMap::new(),
-        folded: BTreeSet::new(),
+        namer: Namer::new(run, mounted, ended_at, secrets),
+        effects: Vec::with_capacity(files.len() + run.sockets.len()),
+        addresses: BTreeMap::new(),
+        asked: BTreeMap::new(),
+        ports: BTreeMap::new(),
+        folded: Vec::new(),
+        is_told: vec![false; run.paths.len()],
         programs: BTreeMap::new(),
         run,
     };
     let command = settling.arguments(command, command_secrets);
-    let mut files: Vec<(&FileFact, &u64)> = run.files.iter().collect();
-    files.sort_unstable();
-    for (fact, hits) in files {
-        settling.file(fact, *hits);
+    for (fact, seen) in files {
+        settling.file(&fact, seen);
     }
     settling.sockets();
     settling.tell_what_is_itself();
     let processes = settling.processes(argv_secrets);
-    settling.write(&command, processes, end)
+    let actors = settling.actors();
+    Settled {
+        command,
+        effects: settling.effects,
+        addresses: settling.addresses,
+        asked: settling.asked,
+        ports: settling.ports,
+        folded: settling.folded,
+        programs: settling.programs,
+        processes,
+        actors,
+        roots: settling.namer.roots().clone(),
+        secrets: settling.namer.into_secrets(),
+    }
 }
 
 fn learn(secrets: &mut Secrets, argv: &[Vec<u8>], found: &[Vec<Secret>]) {
@@ -67,10 +103,17 @@ fn learn(secrets: &mut Secrets, argv: &[Vec<u8>], found: &[Vec<Secret>]) {
 struct Settling<'a> {
     run: &'a Canonicalizer,
     namer: Namer<'a>,
-    /// Names have their secrets marked.
-    effects: BTreeMap<Effect, EffectFacts>,
-    folded: BTreeSet<(String, String, String)>,
-    programs: BTreeMap<String, Vec<u8>>,
+    /// Names have their secrets marked. The same effect can stand here several times.
+    effects: Vec<(Effect, Told)>,
+    /// What the hosts of effects stand for.
+    addresses: BTreeMap<Effect, BTreeSet<IpAddr>>,
+    /// What clients asked for there besides.
+    asked: BTreeMap<Effect, BTreeSet<String>>,
+    ports: BTreeMap<Effect, BTreeSet<u16>>,
+    folded: Vec<Fold>,
+    /// Whether the entries that undo a path's name are in `folded`.
+    is_told: Vec<bool>,
+    programs: BTreeMap<Name, Vec<u8>>,
 }
 
 impl Settling<'_> {
@@ -89,25 +132,25 @@ impl Settling<'_> {
             .collect()
     }
 
-    fn file(&mut self, fact: &FileFact, hits: u64) {
+    fn file(&mut self, fact: &FileFact, seen: Seen) {
         let bytes = self.namer.bytes(fact.path);
         if fact.class == ActClass::InheritedWrite && self.run.context.stdio.iter().any(|file| file == bytes) {
-            self.fold_entry(bytes, "${STDIO}", &["stdio"]);
             let path = Name::from_canonical("${STDIO}");
+            self.fold_entry(bytes, &path, &[FoldRule::Stdio]);
             self.add(
                 Effect::Fs(FsEffect { op: FsOp::Write, path, to: None, result: fact.result }),
-                hits,
+                seen,
                 false,
             );
             return;
         }
         let path = self.name(fact.path);
         let row = row(fact.class);
-        let is_held = self.run.held.contains(fact);
+        let is_held = !self.run.held.is_empty() && self.run.held.contains(fact);
         let EffectKind::Fs(op) = row.effect else {
-            self.programs.entry(path.text.clone()).or_insert_with(|| self.namer.bytes(fact.path).to_vec());
-            let path = Name::from_canonical(path.text.clone());
-            self.add(Effect::Exec(ExecEffect { path, result: fact.result }), hits, is_held);
+            let path = path.text.clone();
+            self.programs.entry(path.clone()).or_insert_with(|| self.namer.bytes(fact.path).to_vec());
+            self.add(Effect::Exec(ExecEffect { path, result: fact.result }), seen, is_held);
             return;
         };
         let is_denied = fact.result == EffectResult::Denied;
@@ -115,31 +158,31 @@ impl Settling<'_> {
             ActClass::Symlink => {
                 let naming = self.namer.link_text(fact.path, to);
                 self.fold_entry(self.namer.bytes(to), &naming.text, &naming.rules);
-                Rc::new(naming)
+                naming
             }
             _ => self.name(to),
         });
         if path.own.is_some() && !is_denied {
-            self.become_target(fact, &path, to.as_deref(), hits);
+            self.become_target(fact, &path, to.as_ref(), seen);
             return;
         }
         // A refused act on a temporary name is told by its own pattern, and so is a refused move onto one.
         let text = |naming: &Naming| {
             let own = naming.own.as_ref().filter(|_| is_denied);
-            Name::from_canonical(own.unwrap_or(&naming.text).clone())
+            own.unwrap_or(&naming.text).clone()
         };
         let mut path = text(&path);
         if fact.class == ActClass::Mkdir {
             path = directory(&path);
         }
-        let effect = FsEffect { op, path, to: to.as_deref().map(text), result: fact.result };
-        self.add(Effect::Fs(effect), hits, is_held);
+        let effect = FsEffect { op, path, to: to.as_ref().map(text), result: fact.result };
+        self.add(Effect::Fs(effect), seen, is_held);
     }
 
     /// An act on a temporary name that became another: told as a write of the target, or not at all where the
     /// making of it is told already.
-    fn become_target(&mut self, fact: &FileFact, path: &Naming, to: Option<&Naming>, hits: u64) {
-        let target = Name::from_canonical(path.text.clone());
+    fn become_target(&mut self, fact: &FileFact, path: &Naming, to: Option<&Naming>, seen: Seen) {
+        let target = path.text.clone();
         let life = self.run.paths.life(fact.path);
         let is_the_move = |to: Option<PathId>| to.is_some_and(|to| life.moved == Moved::To(to));
         let told = match fact.class {
@@ -164,8 +207,8 @@ impl Settling<'_> {
             ActClass::Link => Some((FsOp::Link, target, to)),
         };
         if let Some((op, path, to)) = told {
-            let to = to.map(|to| Name::from_canonical(to.text.clone()));
-            self.add(Effect::Fs(FsEffect { op, path, to, result: fact.result }), hits, false);
+            let to = to.map(|to| to.text.clone());
+            self.add(Effect::Fs(FsEffect { op, path, to, result: fact.result }), seen, false);
         }
     }
 
@@ -181,28 +224,41 @@ impl Settling<'_> {
                 _ => None,
             })
             .collect();
-        let mut facts: Vec<(&NetFact, &u64)> = self.run.sockets.iter().collect();
-        facts.sort_unstable();
-        for (fact, hits) in facts {
+        let mut facts: Vec<(&NetFact, &Seen)> = self.run.sockets.iter().collect();
+        facts.sort_unstable_by_key(|(fact, _)| *fact);
+        for (fact, seen) in facts {
             let is_addressed = is_told_by_address(fact.proto);
-            // Making a socket that will be told by its address is no effect yet.
-            if matches!(fact.proto, "tcp" | "udp" | "unix" | "icmp") && fact.class == ActClass::OtherFamily {
+            let is_made = has_address(fact.proto) && fact.class == ActClass::OtherFamily;
+            // Making a socket that will be told by its address is no effect yet. One that was refused has none.
+            if is_made && fact.result == EffectResult::Ok {
                 continue;
             }
-            let class = if is_addressed { fact.class } else { ActClass::OtherFamily };
+            let class = match (is_made, is_addressed) {
+                (true, _) => ActClass::Connect,
+                (false, true) => fact.class,
+                (false, false) => ActClass::OtherFamily,
+            };
             let EffectKind::Net(op) = row(class).effect else { continue };
             // Of another family nothing but the protocol is told.
             let place = if class == ActClass::OtherFamily { &NetPlace::None } else { &fact.place };
+            let hosts = match (place, fact.class) {
+                (NetPlace::Inet(address, port), ActClass::Connect | ActClass::Send) => {
+                    self.run.hosts.of(*address, *port).map(|host| (host, *address))
+                }
+                _ => None,
+            };
             let (address, port) = match place {
                 NetPlace::Inet(address, port) => {
                     let text = address.to_string();
                     let port = if ports.is_ephemeral(fact) {
-                        let (from, to) = (
-                            format!("{}:{port}", bracketed(&text)),
-                            format!("{}:${{EPHEMERAL}}", bracketed(&text)),
-                        );
+                        let host = bracketed(&text);
+                        let (from, to) = (format!("{host}:{port}"), format!("{host}:${{EPHEMERAL}}"));
                         if *port != 0 {
-                            self.folded.insert(("ephemeral-port".into(), from, to));
+                            self.folded.push(Fold {
+                                rule: FoldRule::EphemeralPort.as_str().into(),
+                                from,
+                                to: Name::from_canonical(to),
+                            });
                         }
                         Port::Ephemeral
                     } else {
@@ -212,14 +268,14 @@ impl Settling<'_> {
                 }
                 NetPlace::Path(path) => {
                     let naming = self.name(*path);
-                    (Some(Name::from_canonical(naming.text.clone())), None)
+                    (Some(naming.text.clone()), None)
                 }
                 NetPlace::Abstract(name) => {
                     let naming = self.namer.abstract_name(name, bound.contains(name.as_slice()));
                     let mut from = b"@".to_vec();
                     from.extend_from_slice(name);
                     self.fold_entry(&from, &naming.text, &naming.rules);
-                    (Some(Name::from_canonical(naming.text)), None)
+                    (Some(naming.text), None)
                 }
                 NetPlace::Unreadable => (Some(Name::from_canonical("${UNREADABLE}")), None),
                 NetPlace::None => (None, None),
@@ -227,13 +283,33 @@ impl Settling<'_> {
             let effect = NetEffect {
                 op,
                 proto: fact.proto.into(),
-                host: None,
-                host_from: None,
-                address,
+                host: hosts.as_ref().map(|(host, _)| host.text.clone()),
+                host_from: hosts.as_ref().map(|(host, _)| host.from),
+                // A name that was given stands for the address, one that was only claimed stands beside it.
+                address: address.filter(|_| !hosts.as_ref().is_some_and(|(host, _)| host.is_given)),
                 port,
                 result: fact.result,
             };
-            self.add(Effect::Net(effect), *hits, false);
+            let asked = match (&hosts, place) {
+                (Some((host, address)), NetPlace::Inet(_, port)) => {
+                    self.run.hosts.asked_beside(host, *address, *port)
+                }
+                _ => BTreeSet::new(),
+            };
+            let stands_for = hosts.filter(|(host, _)| host.is_given).map(|(_, address)| address);
+            let effect = Effect::net(effect);
+            if let Some(address) = stands_for {
+                self.addresses.entry(effect.clone()).or_default().insert(address);
+            }
+            if !asked.is_empty() {
+                self.asked.entry(effect.clone()).or_default().extend(asked);
+            }
+            if let (NetPlace::Inet(_, number), Some(Port::Ephemeral), ActClass::Connect | ActClass::Send) =
+                (place, port, fact.class)
+            {
+                self.ports.entry(effect.clone()).or_default().insert(*number);
+            }
+            self.add(effect, *seen, false);
         }
     }
 
@@ -265,36 +341,34 @@ impl Settling<'_> {
     }
 
     /// The name of a path, and the entry that undoes it.
-    fn name(&mut self, id: PathId) -> Rc<Naming> {
+    fn name(&mut self, id: PathId) -> Naming {
         let naming = self.namer.name(id);
-        self.fold_entry(self.namer.bytes(id), &naming.text, &naming.rules);
-        if let Some(own) = &naming.own {
-            self.fold_entry(self.namer.bytes(id), own, &naming.rules);
+        if !std::mem::replace(&mut self.is_told[id.0 as usize], true) {
+            self.fold_entry(self.namer.bytes(id), &naming.text, &naming.rules);
+            if let Some(own) = &naming.own {
+                self.fold_entry(self.namer.bytes(id), own, &naming.rules);
+            }
         }
         naming
     }
 
     /// A name that a fold leads to can be the name of a path as well: then it undoes to itself too.
     fn tell_what_is_itself(&mut self) {
-        let led_to: HashSet<String> = self.folded.iter().map(|(_, _, to)| to.clone()).collect();
-        let files = self.run.files.keys().flat_map(|fact| {
-            let to = fact.to.filter(|_| fact.class != ActClass::Symlink);
-            std::iter::once(fact.path).chain(to)
-        });
-        let sockets = self.run.sockets.keys().filter_map(|fact| match fact.place {
-            NetPlace::Path(path) => Some(path),
-            _ => None,
-        });
-        let paths: BTreeSet<PathId> = files.chain(sockets).collect();
-        for path in paths {
+        if self.folded.is_empty() {
+            return;
+        }
+        let led_to: HashSet<Name> = self.folded.iter().map(|fold| fold.to.clone()).collect();
+        // What was named as a path of its own: not the text of a link.
+        let named: Vec<PathId> = self.run.paths.ids().filter(|path| self.is_told[path.0 as usize]).collect();
+        for path in named {
             let naming = self.namer.name(path);
             if naming.rules.is_empty() && led_to.contains(&naming.text) {
-                self.fold_entry(self.namer.bytes(path), &naming.text, &["itself"]);
+                self.fold_entry(self.namer.bytes(path), &naming.text, &[FoldRule::Itself]);
             }
         }
     }
 
-    fn fold_entry(&mut self, from: &[u8], to: &str, rules: &[&'static str]) {
+    fn fold_entry(&mut self, from: &[u8], to: &Name, rules: &[FoldRule]) {
         if rules.is_empty() {
             return;
         }
@@ -303,157 +377,39 @@ impl Settling<'_> {
         let secrets = self.namer.secrets();
         secrets.add_learned(from, &mut found);
         secrets.mark(from, &found, &mut marked, super::name::escape_into);
-        self.folded.insert((rules.join("+"), marked, to.to_owned()));
+        let rule = match rules {
+            [rule] => Cow::Borrowed(rule.as_str()),
+            rules => Cow::Owned(rules.iter().map(|rule| rule.as_str()).collect::<Vec<_>>().join("+")),
+        };
+        self.folded.push(Fold { rule, from: marked, to: to.clone() });
     }
 
-    fn add(&mut self, effect: Effect, hits: u64, is_held: bool) {
-        let facts = self.effects.entry(effect).or_default();
-        facts.hits += hits;
-        if is_held {
-            facts.denied_by = Some("policy");
-        }
+    fn add(&mut self, effect: Effect, seen: Seen, is_held: bool) {
+        self.effects.push((effect, Told { seen, is_held }));
     }
 
-    /// Gives the secrets their numbers and writes everything out.
-    fn write(self, command: &[String], processes: Vec<ProcessFacts>, end: RunEnd) -> Canonical {
+    /// Who did what, by number, with secrets marked.
+    fn actors(&mut self) -> Vec<Actor> {
+        let text = |settling: &mut Self, bytes: &[u8]| {
+            let found = super::redact::find_in_name(bytes);
+            settling.arguments(&[bytes.to_vec()], vec![found]).swap_remove(0)
+        };
         let run = self.run;
-        let roots = self.namer.roots().clone();
-        let mut secrets = self.namer.into_secrets();
-        let mut effects: Vec<(Effect, EffectFacts)> = self.effects.into_iter().collect();
-        if !secrets.is_empty() {
-            effects.sort_by_cached_key(|(effect, _)| {
-                let mut plain = Vec::new();
-                let mut hidden = Vec::new();
-                let shown = effect.map_names(&mut |text| {
-                    let (text, values) = secrets.sort_key(text);
-                    plain.push(text.clone());
-                    hidden.extend(values.into_iter().map(<[u8]>::to_vec));
-                    text
-                });
-                (shown, hidden)
-            });
-        }
-        let command: Vec<String> = command.iter().map(|text| secrets.write(text)).collect();
-        let mut facts: BTreeMap<Effect, EffectFacts> = BTreeMap::new();
-        for (effect, these) in effects {
-            let effect = effect.map_names(&mut |text| secrets.write(text));
-            let known = facts.entry(effect).or_default();
-            known.hits += these.hits;
-            known.denied_by = known.denied_by.or(these.denied_by);
-        }
-        let folded = self
-            .folded
-            .iter()
-            .map(|(rule, from, to)| Fold {
-                rule: rule.clone(),
-                from: secrets.write(from),
-                to: secrets.write(to),
-            })
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
-        let processes = processes
-            .into_iter()
-            .map(|process| ProcessFacts {
-                programs: process
-                    .programs
-                    .iter()
-                    .map(|argv| argv.iter().map(|text| secrets.write(text)).collect())
-                    .collect(),
-                ..process
-            })
-            .collect();
-        let programs = self.programs.into_iter().map(|(name, path)| (secrets.write(&name), path)).collect();
-        let mut degradations = end.degradations;
-        degradations.sort();
-        degradations.dedup();
-        Canonical {
-            identity: Identity {
-                command,
-                effects: facts.keys().cloned().collect(),
-                outcome: end.outcome,
-                degradations,
-            },
-            counters: counters(run, &facts, &secrets),
-            facts,
-            folded,
-            processes,
-            programs,
-            roots: roots
-                .primary()
-                .map(|(var, path)| (var.name().to_owned(), Name::from_bytes(path).as_str().to_owned()))
-                .collect(),
-            gaps: gaps(run),
-        }
+        let actor = |seen: &ActorSeen| Actor {
+            pid: seen.pid,
+            program: seen.program.as_ref().map(|program| text(self, &program.bytes)),
+            comm: text(self, &seen.comm),
+        };
+        run.actors.all().iter().map(actor).collect()
     }
 }
 
 /// Families whose acts have an address that is told; of the others `proto` alone is.
 fn is_told_by_address(proto: &str) -> bool {
-    matches!(proto, "tcp" | "udp" | "unix" | "icmp" | "sctp" | "mptcp" | "udplite" | "dccp" | "raw")
+    has_address(proto) || matches!(proto, "icmp" | "sctp" | "mptcp" | "udplite" | "dccp" | "raw")
 }
 
 fn directory(name: &Name) -> Name {
     let slash = if name.as_str().ends_with('/') { "" } else { "/" };
     Name::from_canonical(format!("{name}{slash}"))
-}
-
-fn bracketed(address: &str) -> String {
-    if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
-}
-
-fn counters(
-    run: &Canonicalizer,
-    facts: &BTreeMap<Effect, EffectFacts>,
-    secrets: &Secrets,
-) -> BTreeMap<String, u64> {
-    let mut counters: BTreeMap<String, u64> = run.failures().collect();
-    let mut set = |name: &str, count: u64| {
-        counters.insert(name.into(), count);
-    };
-    set("observations", run.counts.observations);
-    set("without_effect", run.counts.without_effect);
-    set("denied", run.counts.denied);
-    set("processes", run.processes.count());
-    set("processes_untold", run.processes.untold);
-    set("threads", run.processes.threads);
-    set("programs_started", run.processes.execs);
-    set("names", run.paths.len() as u64);
-    for (kind, effect_count) in [
-        ("effects.fs", facts.keys().filter(|effect| matches!(effect, Effect::Fs(_))).count()),
-        ("effects.exec", facts.keys().filter(|effect| matches!(effect, Effect::Exec(_))).count()),
-        ("effects.net", facts.keys().filter(|effect| matches!(effect, Effect::Net(_))).count()),
-    ] {
-        set(kind, effect_count as u64);
-    }
-    for (rule, count) in secrets.counts() {
-        set(&format!("secrets_redacted.{rule}"), *count);
-    }
-    for (means, count) in &run.blind {
-        set(&format!("blind.{means}"), *count);
-    }
-    counters.retain(|_, count| *count > 0);
-    counters
-}
-
-fn gaps(run: &Canonicalizer) -> BTreeSet<Gap> {
-    let mut gaps = run.gaps.clone();
-    let mut admit = |kinds: &[Kind], reason: &str, detail: String| {
-        for &kind in kinds {
-            gaps.insert(Gap { kind, reason: reason.into(), detail: detail.clone() });
-        }
-    };
-    if run.counts.untold > 0 {
-        admit(&Kind::ALL, "too-many-names", format!("{} acts found the tables full", run.counts.untold));
-    }
-    for (means, count) in &run.blind {
-        let kinds: &[Kind] = match *means {
-            // A task that left the run's group is still followed by the process tree.
-            "cgroup_leave" => &[],
-            means if means.starts_with("io_uring") => &[Kind::Fs, Kind::Net],
-            _ => &Kind::ALL,
-        };
-        admit(kinds, means, format!("{count} times"));
-    }
-    gaps
 }

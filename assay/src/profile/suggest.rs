@@ -3,12 +3,15 @@
 //! System directories are granted by directory and the work directory by name; everything else as the file it is,
 //! or, where names are made, removed or moved, as the directory they are in. What was denied is not granted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 
-use super::effect::{Effect, EffectResult, FsEffect, FsOp, NetEffect, NetEffectOp, Port};
+use super::effect::{Effect, EffectResult, FsEffect, FsOp, NetEffect, NetEffectOp, Port, bracketed};
+use super::fold_rule::FoldRule;
 use super::identity::Fold;
 use super::name::Name;
-use super::wire::{Comments, Grant, Profile};
+use super::roots::is_beneath;
+use super::wire::{Comments, Grant, Profile, Section};
 
 pub mod protect;
 
@@ -44,15 +47,17 @@ const MAX_RULES: usize = 8_000;
 /// grants would reach and the run did not touch are denied.
 pub fn suggest<'a>(
     effects: impl IntoIterator<Item = &'a Effect>,
-    folded: &[Fold],
+    folded: &'a [Fold],
     protected: &[Protected],
 ) -> Profile {
     let effects: Vec<&Effect> =
         effects.into_iter().filter(|effect| effect.result() == EffectResult::Ok).collect();
     let mut suggestion = Suggestion { made: made_by(&effects), ..Suggestion::default() };
     // A file that was written under a temporary name and renamed: names are made where both names are.
-    for fold in folded.iter().filter(|fold| fold.rule.split('+').any(|rule| rule == "temp-rename")) {
-        suggestion.names_in(parent(&fold.to));
+    for fold in
+        folded.iter().filter(|fold| fold.rule.split('+').any(|rule| rule == FoldRule::TempRename.as_str()))
+    {
+        suggestion.names_in(parent(fold.to.as_str()));
     }
     let mut programs = BTreeSet::new();
     let mut is_listable = true;
@@ -63,7 +68,7 @@ pub fn suggest<'a>(
                 let path = suggestion.existing(as_named(exec.path.as_str()));
                 match policy_path(path) {
                     Some(mut path) => {
-                        // The policy language takes a word without a slash for a program's bare name.
+                        // So that nobody takes it for a program's bare name.
                         if !path.contains('/') {
                             path.push('/');
                         }
@@ -72,7 +77,7 @@ pub fn suggest<'a>(
                     None => is_listable = false,
                 }
             }
-            Effect::Net(net) => suggestion.net.extend(net_rule(net)),
+            Effect::Net(net) => suggestion.net.extend(net_rules(net)),
         }
     }
     let mut profile = Profile { net: suggestion.net, exec: None, fs: suggestion.fs, deny: BTreeMap::new() };
@@ -97,9 +102,9 @@ pub fn suggest<'a>(
     profile
 }
 
-/// The comment above a profile. Only what follows from the identity stands in it, so that equal runs write equal
-/// bytes.
-pub fn comments(command: &[String], run_id: &str, effects: &[Effect]) -> Comments {
+/// The comments of a profile: what it is above it, and beside each rule that is wider than one name how many names it
+/// stands for. Only what follows from the identity stands in them, so that equal runs write equal bytes.
+pub fn comments(profile: &Profile, command: &[String], run_id: &str, effects: &[Effect]) -> Comments {
     let mut header = vec![
         "What a run did, as a policy: it allows this, and what `base: system` adds, and nothing else."
             .to_owned(),
@@ -128,19 +133,76 @@ pub fn comments(command: &[String], run_id: &str, effects: &[Effect]) -> Comment
         let families: Vec<&str> = families.into_iter().collect();
         header.push(format!("not granted: sockets that no policy grants: {}", families.join(", ")));
     }
-    Comments { header, ..Comments::default() }
+    Comments { header, notes: Vec::new(), beside: generalised(profile, effects) }
+}
+
+/// What each rule that is wider than one name stands for, and how many denies lie beneath it.
+fn generalised(profile: &Profile, effects: &[Effect]) -> BTreeMap<(Section, String), String> {
+    let mut used: BTreeMap<Section, BTreeSet<String>> = BTreeMap::new();
+    for effect in effects.iter().filter(|effect| effect.result() == EffectResult::Ok) {
+        let (section, names) = match effect {
+            Effect::Fs(fs) => {
+                let to = fs.to.as_ref().filter(|_| fs.op != FsOp::Symlink);
+                (Section::Fs, [Some(&fs.path), to])
+            }
+            Effect::Exec(exec) => (Section::Exec, [Some(&exec.path), None]),
+            Effect::Net(_) => continue,
+        };
+        let names =
+            names.into_iter().flatten().filter_map(|name| policy_path(trimmed(as_named(name.as_str()))));
+        used.entry(section).or_default().extend(names);
+    }
+    let rules = profile.fs.keys().map(|rule| (Section::Fs, rule));
+    let programs = profile.exec.iter().flatten().map(|rule| (Section::Exec, rule));
+    let mut beside = BTreeMap::new();
+    for (section, rule) in rules.chain(programs) {
+        let names: Vec<&String> =
+            used.get(&section).map_or_else(Vec::new, |used| beneath(used, trimmed(rule)));
+        if names.iter().all(|name| *name == rule) {
+            continue;
+        }
+        let denies =
+            profile.deny.keys().filter(|deny| section == Section::Fs && is_beneath(deny, rule)).count();
+        let and_denies =
+            if denies > 0 { format!("; {} beneath it", counted(denies, "deny")) } else { String::new() };
+        let words = format!("stands for {} used{and_denies}", counted(names.len(), "name"));
+        beside.insert((section, rule.clone()), words);
+    }
+    beside
+}
+
+/// The names that a directory covers, itself among them: found by where they sort, as there may be very many of both.
+fn beneath<'a>(names: &'a BTreeSet<String>, directory: &str) -> Vec<&'a String> {
+    let itself = names.get(directory).filter(|_| directory != "/");
+    itself.into_iter().chain(names.range(inside(directory))).collect()
+}
+
+/// Where the names in a directory sort.
+fn inside(directory: &str) -> Range<String> {
+    let directory = directory.trim_end_matches('/');
+    format!("{directory}/")..format!("{directory}0")
+}
+
+fn counted(count: usize, word: &str) -> String {
+    match (count, word) {
+        (1, word) => format!("1 {word}"),
+        (count, "deny") => format!("{count} denies"),
+        (count, word) => format!("{count} {word}s"),
+    }
 }
 
 #[derive(Default)]
-struct Suggestion {
+struct Suggestion<'a> {
     /// Names the run made: they are not there when a policy is applied.
-    made: BTreeSet<String>,
+    made: HashSet<&'a str>,
+    /// Directories that were granted for making names: there are few, and many names in each.
+    granted: HashSet<&'a str>,
     fs: BTreeMap<String, BTreeSet<Grant>>,
     net: BTreeSet<String>,
 }
 
-impl Suggestion {
-    fn fs(&mut self, effect: &FsEffect) {
+impl<'a> Suggestion<'a> {
+    fn fs(&mut self, effect: &'a FsEffect) {
         let path = trimmed(as_named(effect.path.as_str()));
         // A file without a name: making it takes writing in its directory.
         if let Some(directory) = path.strip_prefix("unnamed:") {
@@ -161,23 +223,25 @@ impl Suggestion {
     }
 
     /// Grants one access to a file; if the run made it, then what is granted for making it does.
-    fn grant(&mut self, path: &str, grant: Grant) {
-        let existing = self.existing(path).to_owned();
+    fn grant(&mut self, path: &'a str, grant: Grant) {
+        let existing = self.existing(path);
         if existing != path {
-            self.names_in(&existing);
+            self.names_in(existing);
             return;
         }
         let is_reading = matches!(grant, Grant::Read | Grant::List);
-        if is_reading && let Some(system) = SYSTEM.iter().find(|system| covers(system, path)) {
+        if is_reading && let Some(system) = SYSTEM.iter().find(|system| is_beneath(path, system)) {
             self.fs.entry((*system).to_owned()).or_default().extend([Grant::Read, Grant::Execute]);
             return;
         }
-        if is_reading && covers("${WORKDIR}", path) {
+        if is_reading && is_beneath(path, "${WORKDIR}") {
             self.fs.entry("${WORKDIR}".into()).or_default().insert(Grant::Read);
             return;
         }
-        let is_base = BASE_WRITE.iter().any(|base| covers(base, path))
-            || (is_reading && BASE_READ.iter().any(|base| covers(base, path)));
+        let is_base = BASE_WRITE.iter().any(|base| is_beneath(path, base))
+            || (is_reading
+                && !is_beneath(path, "/proc/${OTHER_PID}")
+                && BASE_READ.iter().any(|base| is_beneath(path, base)));
         if is_base {
             return;
         }
@@ -188,50 +252,49 @@ impl Suggestion {
 
     /// Grants making, removing and moving names in a directory, or in the first one above it that the run did not
     /// make itself.
-    fn names_in(&mut self, directory: &str) {
-        let directory = self.existing(directory).to_owned();
-        if BASE_WRITE.iter().any(|base| covers(base, &directory)) {
+    fn names_in(&mut self, directory: &'a str) {
+        if !self.granted.insert(directory) {
             return;
         }
-        if let Some(path) = policy_path(&directory) {
+        let directory = self.existing(directory);
+        if BASE_WRITE.iter().any(|base| is_beneath(directory, base)) {
+            return;
+        }
+        if let Some(path) = policy_path(directory) {
             self.fs.entry(path).or_default().extend([Grant::Read, Grant::Write]);
         }
     }
 
     /// `path`, or the first directory above it that was there before the run.
-    fn existing<'a>(&self, path: &'a str) -> &'a str {
-        let mut path = trimmed(path);
-        let mut kept = path;
+    fn existing<'p>(&self, path: &'p str) -> &'p str {
+        let path = trimmed(path);
         // The whole way up: a directory can have been made under a name that is not told itself.
-        loop {
-            if self.made.contains(path) {
-                kept = parent(path);
-            }
-            let above = parent(path);
-            if above == path {
-                return kept;
-            }
-            path = above;
-        }
+        let way = std::iter::once(path).chain(above_of(path));
+        way.filter(|path| self.made.contains(path)).last().map_or(path, parent)
     }
 }
 
 /// Names that the run made.
-fn made_by(effects: &[&Effect]) -> BTreeSet<String> {
-    let mut made = BTreeSet::new();
+fn made_by<'a>(effects: &[&'a Effect]) -> HashSet<&'a str> {
+    let mut made = HashSet::new();
     for effect in effects {
         let Effect::Fs(fs) = effect else { continue };
         match fs.op {
             FsOp::Create | FsOp::Symlink => {
-                made.insert(trimmed(fs.path.as_str()).to_owned());
+                made.insert(trimmed(fs.path.as_str()));
             }
             FsOp::Rename | FsOp::Link => {
-                made.extend(fs.to.as_ref().map(|to| trimmed(to.as_str()).to_owned()));
+                made.extend(fs.to.as_ref().map(|to| trimmed(to.as_str())));
             }
             FsOp::Read | FsOp::List | FsOp::Write | FsOp::Delete | FsOp::Attr | FsOp::Mount => {}
         }
     }
     made
+}
+
+/// The directories above, up to a root.
+fn above_of(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |&path| Some(parent(path)).filter(|&above| above != path)).skip(1)
 }
 
 /// A deleted file is granted by the name it had.
@@ -253,19 +316,13 @@ fn parent(path: &str) -> &str {
     }
 }
 
-fn covers(directory: &str, path: &str) -> bool {
-    directory == "/" && path.starts_with('/')
-        || path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// A name of the identity as a policy spells it: its own variables kept, what was folded as `*`. `None` when it is no
 /// path.
 fn policy_path(name: &str) -> Option<String> {
     let (mut out, rest) = match name.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
-        Some((variable @ ("WORKDIR" | "HOME" | "TMPDIR" | "CALLER_TMPDIR"), rest)) => {
+        Some((variable @ ("WORKDIR" | "HOME" | "TMPDIR" | "CALLER_TMPDIR" | "RUNTIME_DIR"), rest)) => {
             (format!("${{{variable}}}"), rest)
         }
-        Some(("RUNTIME_DIR", rest)) => ("/run/user/*".to_owned(), rest),
         Some(("CGROUP" | "CGROUP_PARENT", rest)) => ("/sys/fs/cgroup/**".to_owned(), rest),
         None if name.starts_with('/') => (String::new(), name),
         Some(_) | None => return None,
@@ -295,6 +352,18 @@ fn literal(text: &str) -> String {
     text.replace('*', "\\x2a").replace('[', "\\x5b")
 }
 
+/// The rules that allow it: one for each of its names, where it has several.
+fn net_rules(net: &NetEffect) -> Vec<String> {
+    match &net.host {
+        // Beside an address, a name is only claimed.
+        Some(hosts) if net.address.is_none() => hosts
+            .split(',')
+            .filter_map(|host| net_rule(&NetEffect { host: Some(host.into()), ..net.clone() }))
+            .collect(),
+        Some(_) | None => net_rule(&NetEffect { host: None, ..net.clone() }).into_iter().collect(),
+    }
+}
+
 fn net_rule(net: &NetEffect) -> Option<String> {
     if net.op == NetEffectOp::Use {
         return None;
@@ -314,8 +383,7 @@ fn net_rule(net: &NetEffect) -> Option<String> {
     }
     let host = match (&net.host, address) {
         (Some(host), _) => host.clone(),
-        (None, Some(address)) if address.contains(':') => format!("[{address}]"),
-        (None, Some(address)) => address.to_owned(),
+        (None, Some(address)) => bracketed(address).into_owned(),
         (None, None) => return None,
     };
     let port = match net.port {
@@ -327,27 +395,44 @@ fn net_rule(net: &NetEffect) -> Option<String> {
 
 /// Directories in which so many files are read that they are granted whole.
 fn collapse(rules: &mut BTreeMap<String, BTreeSet<Grant>>, many: usize) {
-    loop {
-        let mut children: BTreeMap<String, usize> = BTreeMap::new();
-        for (path, grants) in rules.iter() {
-            let is_read = grants.iter().all(|grant| matches!(grant, Grant::Read | Grant::List));
-            if is_read && is_deep(parent(path)) {
-                *children.entry(parent(path).to_owned()).or_default() += 1;
+    // How many rules each directory has that only read and could be one for all of it.
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for (path, _) in rules.iter().filter(|(path, grants)| is_read(grants) && is_deep(parent(path))) {
+        *counts.entry(parent(path).to_owned()).or_default() += 1;
+    }
+    let mut wide: Vec<String> =
+        counts.iter().filter(|(_, count)| **count > many).map(|(path, _)| path.clone()).collect();
+    // Each is looked through once, and what only reads in it is gone then.
+    let mut done: HashSet<String> = HashSet::new();
+    while let Some(directory) = wide.pop() {
+        if above_of(&directory).any(|above| done.contains(above)) {
+            continue;
+        }
+        let names = rules.range(inside(&directory)).filter(|(_, grants)| is_read(grants));
+        for path in names.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
+            rules.remove(&path);
+        }
+        let was_read = rules.get(&directory).is_some_and(is_read);
+        let grants = rules.entry(directory.clone()).or_default();
+        if was_read {
+            grants.clear();
+        }
+        grants.insert(Grant::Read);
+        // One rule more for the directory above, unless it was one before.
+        let above = parent(&directory);
+        if !was_read && is_read(grants) && is_deep(above) {
+            let count = counts.entry(above.to_owned()).or_default();
+            *count += 1;
+            if *count == many + 1 {
+                wide.push(above.to_owned());
             }
         }
-        let wide: Vec<String> =
-            children.into_iter().filter(|(_, count)| *count > many).map(|(path, _)| path).collect();
-        if wide.is_empty() {
-            return;
-        }
-        for directory in wide {
-            rules.retain(|path, grants| {
-                let is_read = grants.iter().all(|grant| matches!(grant, Grant::Read | Grant::List));
-                !(is_read && covers(&directory, path))
-            });
-            rules.entry(directory).or_default().insert(Grant::Read);
-        }
+        done.insert(directory);
     }
+}
+
+fn is_read(grants: &BTreeSet<Grant>) -> bool {
+    grants.iter().all(|grant| matches!(grant, Grant::Read | Grant::List))
 }
 
 /// Whether a directory is far enough down that all of it belongs together: three names below `/`, two below a
@@ -384,14 +469,9 @@ fn without_covered(rules: &BTreeMap<String, BTreeSet<Grant>>) -> BTreeMap<String
             .iter()
             .copied()
             .filter(|grant| {
-                let mut above = path.as_str();
-                while parent(above) != above {
-                    above = parent(above);
-                    if rules.get(above).is_some_and(|above| includes(above, *grant)) {
-                        return false;
-                    }
-                }
-                !(*grant == Grant::List && rules[path].contains(&Grant::Read))
+                let is_read = *grant == Grant::List && grants.contains(&Grant::Read);
+                let mut above = above_of(path).filter_map(|above| rules.get(above));
+                !is_read && !above.any(|above| includes(above, *grant))
             })
             .collect();
         if !grants.is_empty() {
@@ -402,16 +482,7 @@ fn without_covered(rules: &BTreeMap<String, BTreeSet<Grant>>) -> BTreeMap<String
 }
 
 fn drop_covered(paths: &BTreeSet<String>) -> BTreeSet<String> {
-    let is_covered = |path: &str| {
-        let mut above = path;
-        while parent(above) != above {
-            above = parent(above);
-            if paths.contains(above) {
-                return true;
-            }
-        }
-        false
-    };
+    let is_covered = |path: &str| above_of(path).any(|above| paths.contains(above));
     paths.iter().filter(|path| !is_covered(path)).cloned().collect()
 }
 

@@ -75,6 +75,10 @@ const FORMS: &[Form] = &[
     form(b"apt.conf.", Alphabet::Alnum, (6, 6), false),
     form(b"apt.data.", Alphabet::Alnum, (6, 6), false),
     form(b"dpkg-deb.", Alphabet::Alnum, (6, 6), false),
+    form(b"rustdoctest", Alphabet::Alnum, (6, 6), false), // rustdoc
+    form(b"sem.mp-", Alphabet::LowerUnderscore, (8, 8), false), // Python's multiprocessing
+    form(b"pymp-", Alphabet::LowerUnderscore, (8, 8), false),
+    form(b"listener-", Alphabet::LowerUnderscore, (8, 8), false),
     form(b"pytest-cache-files-", Alphabet::LowerUnderscore, (8, 8), false),
     Form {
         prefix: b"pip-",
@@ -98,21 +102,24 @@ pub fn known_form(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
     });
     form.or_else(|| rustc_session(name))
         .or_else(|| rustc_unit(name))
+        .or_else(|| linker_output(name, proof))
+        .or_else(|| compiler_output(name, proof))
         .or_else(|| git_probe(name, proof))
         .or_else(|| {
             // Python's tempfile with a suffix that is glued to it: `tmp` and eight characters, then anything.
-            let is_mkstemp = proof.is_made_read_write && proof.is_gone && proof.is_in_temp;
+            let is_mkstemp = proof.is_made_private && proof.is_gone && proof.is_in_temp;
             let random = name.strip_prefix(b"tmp")?.get(..8)?;
             (is_mkstemp && random.iter().all(|&byte| Alphabet::LowerUnderscore.has(byte))).then_some((3, 11))
         })
 }
 
-/// The file by which `git init` and `git clone` try whether links work here: `t` and mkstemp's six characters. A word in
-/// small letters is left alone.
+/// The file by which `git init` and `git clone` try whether links work here: `t` and mkstemp's six characters. Elsewhere
+/// than in a git directory a word in small letters is left alone.
 fn git_probe(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
     let random = name.strip_prefix(b"t").filter(|random| random.len() == 6)?;
-    let is_drawn = random.iter().all(u8::is_ascii_alphanumeric) && !random.iter().all(u8::is_ascii_lowercase);
-    (is_drawn && proof.is_made_read_write && proof.is_gone).then_some((0, name.len()))
+    let is_word = !proof.is_in_git && random.iter().all(u8::is_ascii_lowercase);
+    let is_drawn = random.iter().all(u8::is_ascii_alphanumeric) && !is_word;
+    (is_drawn && proof.is_made_private && proof.is_gone).then_some((0, name.len()))
 }
 
 /// rustc's incremental sessions: `s-TIME-RANDOM`, then `.lock`, `-working` or `-HASH`.
@@ -134,4 +141,67 @@ fn rustc_unit(name: &[u8]) -> Option<(usize, usize)> {
     let start = stem.iter().rposition(|&byte| byte == b'.')? + 1;
     let is_short = (5..=8).contains(&(stem.len() - start));
     (is_short && stem[start..].iter().all(u8::is_ascii_alphanumeric)).then_some((start, stem.len()))
+}
+
+/// What lld, and other programs that write through LLVM, add to the name of what they write: `app.tmp` and seven
+/// hexadecimal digits, which may come out as letters alone.
+fn linker_output(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
+    let start = name.len().checked_sub("tmp0123456".len()).filter(|start| *start > 0)?;
+    let digits = name[start..].strip_prefix(b"tmp")?;
+    let is_drawn = name[start - 1] == b'.' && digits.iter().all(|&byte| Alphabet::Hex.has(byte));
+    (is_drawn && proof.is_gone).then_some((start, name.len()))
+}
+
+/// What clang writes before it is whole: `main-` and eight hexadecimal digits, the extension and `.tmp`.
+fn compiler_output(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
+    let stem = name.strip_suffix(b".tmp")?;
+    let start = stem.iter().rposition(|&byte| byte == b'-')? + 1;
+    let end = start + 8;
+    let is_drawn = stem.get(start..end)?.iter().all(|&byte| Alphabet::Hex.has(byte));
+    let is_end = stem.get(end).is_none_or(|&byte| byte == b'.');
+    (start > 1 && is_drawn && is_end && proof.is_gone).then_some((start, end))
+}
+
+/// Whether a directory's name is one in which pytest numbers its own (`pytest-of-${USER}/pytest-0`), for the owner alone.
+pub fn is_numbered_by_pytest(directory: &str) -> bool {
+    let mut parts = directory.rsplit('/');
+    let is_run = parts.next().is_some_and(|part| part.starts_with("pytest-"));
+    directory.ends_with("/pytest-of-${USER}")
+        || (is_run && parts.next().is_some_and(|part| part.starts_with("pytest-of-")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../docs/formats/canonicalisation.md");
+
+    /// The page's table, from which another implementation can be written.
+    fn table() -> String {
+        let mut table = String::from(
+            "| begins with | alphabet | how many | may an extension follow |\n| --- | --- | --- | --- |\n",
+        );
+        for form in FORMS {
+            let alphabet = match form.alphabet {
+                Alphabet::Alnum => "A-Za-z0-9",
+                Alphabet::LowerUnderscore => "a-z0-9_",
+                Alphabet::Hex => "0-9a-f",
+                Alphabet::Digits => "0-9",
+            };
+            let prefix = String::from_utf8_lossy(form.prefix);
+            let open = if form.is_prefix_open { ", then anything and the last `-`" } else { "" };
+            let (least, most) = form.len;
+            let len = if least == most { least.to_string() } else { format!("{least} to {most}") };
+            let extends = if form.may_extend { "yes" } else { "no" };
+            let row = [format!("`{prefix}`{open}"), format!("`{alphabet}`"), len, extends.to_owned()];
+            table.push_str(&["| ", &row.join(" | "), " |\n"].concat());
+        }
+        table
+    }
+
+    #[test]
+    fn the_page_has_the_forms() {
+        let table = table();
+        assert!(PAGE.contains(&table), "the table of docs/formats/canonicalisation.md is to be:\n{table}");
+    }
 }

@@ -5,7 +5,11 @@
 //! never enough, and a name that stands in the command's arguments is never touched. The rules and their order are
 //! specified in `docs/formats/canonicalisation.md`.
 
+use super::drawn::{drawn_part, is_random_whole};
+use super::effort::looked_at;
+use super::fold_rule::FoldRule;
 use super::name::escape_into;
+use super::ordinals::as_id;
 use super::temp_forms::known_form;
 use super::timestamp::time_end;
 
@@ -19,10 +23,24 @@ pub struct Proof<'a> {
     pub is_gone: bool,
     /// It lies in a place for temporary files.
     pub is_in_temp: bool,
-    /// It was made by an open for reading *and* writing, as mkstemp does.
-    pub is_made_read_write: bool,
-    /// Whether a number is the id of a process or thread that made it, or of one above or directly below that.
-    pub is_actor: &'a dyn Fn(u32) -> bool,
+    /// It was made for its owner alone, a file for reading *and* writing, and not by a program that was given the name:
+    /// as mkstemp and mkdtemp do.
+    pub is_made_private: bool,
+    /// A program made it that calls the files so that it draws names for.
+    pub is_drawn_by_maker: bool,
+    /// It was made as a directory.
+    pub is_directory: bool,
+    /// The run renamed it to one other name.
+    pub is_moved: bool,
+    /// It lies directly in a directory called `tmp`.
+    pub is_in_tmp: bool,
+    /// It lies where pytest numbers directories that it calls by its tests.
+    pub is_numbered: bool,
+    /// It lies in a git directory.
+    pub is_in_git: bool,
+    /// Whether a number, at this offset of the component, is the id of a process or thread that made it, or of one above
+    /// or directly below that.
+    pub is_actor: &'a dyn Fn(usize, u32) -> bool,
     /// Templates (`name.XXXXXX`) that stood in the arguments of a program of the run.
     pub templates: &'a [Template],
     /// When the run began and ended, in seconds since 1970, when known.
@@ -39,7 +57,7 @@ pub struct FoldedName {
     /// In `Name` text form.
     pub text: String,
     /// The rules that took part, in order of first use.
-    pub rules: Vec<&'static str>,
+    pub rules: Vec<FoldRule>,
 }
 
 /// A name with a fixed beginning and end and a random middle, as given to mktemp.
@@ -80,23 +98,26 @@ fn template(name: &[u8], templates: &[Template]) -> Option<(usize, usize)> {
 
 /// Folds one component, or answers `None` when all of it stays as it is.
 pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
+    if !proof.is_made && proof.user.is_none() && proof.hostname.is_none() {
+        return None;
+    }
     let mut folding = Folding { name, out: String::new(), rules: Vec::new(), copied: 0 };
     if proof.is_made {
         if let Some((start, end)) = template(name, proof.templates) {
-            folding.replace(start, end, "${RANDOM}", "template");
+            folding.replace(start, end, "${RANDOM}", FoldRule::Template);
             return folding.finish();
         }
         if let Some((start, end)) = known_form(name, proof) {
-            // What stands before it, where it does not run into it.
-            if start > 0 && !name[start - 1].is_ascii_alphanumeric() {
-                folding.scan(0, start, proof);
-            }
-            folding.replace(start, end, "${RANDOM}", "temp-name");
-            return folding.tokens(end, proof);
+            return folding.around(start, end, FoldRule::TempName, proof);
         }
-        if is_random_whole(name, proof) {
-            folding.replace(0, name.len(), "${RANDOM}", "random");
+        if is_random_whole(name, proof) && !is_told_otherwise(name, proof) {
+            folding.replace(0, name.len(), "${RANDOM}", FoldRule::Random);
             return folding.finish();
+        }
+        if let Some((start, end)) = drawn_part(name, proof)
+            && !is_told_otherwise(name, proof)
+        {
+            return folding.around(start, end, FoldRule::Random, proof);
         }
     }
     folding.tokens(0, proof)
@@ -156,7 +177,7 @@ pub fn is_derived(temp: &[u8], target: &[u8]) -> Option<FoldedName> {
                 && (token.len() < 6 || DERIVED_WORDS.contains(&token));
             let is_random = token.len() >= 6 || (token.len() >= 4 && !matches!(shape(token), Shape::Word));
             if is_random && !is_word {
-                folding.replace(at, stop, "${RANDOM}", "derived-name");
+                folding.replace(at, stop, "${RANDOM}", FoldRule::DerivedName);
             }
             at = stop.max(at + 1);
         } else {
@@ -177,25 +198,37 @@ fn is_glued(temp: &[u8], target: &[u8]) -> Option<FoldedName> {
         return None;
     }
     let mut folding = Folding { name: temp, out: String::new(), rules: Vec::new(), copied: 0 };
-    folding.replace(target.len(), target.len() + len, "${RANDOM}", "derived-name");
+    folding.replace(target.len(), target.len() + len, "${RANDOM}", FoldRule::DerivedName);
     folding.finish()
 }
 
 struct Folding<'a> {
     name: &'a [u8],
     out: String,
-    rules: Vec<&'static str>,
+    rules: Vec<FoldRule>,
     copied: usize,
 }
 
-impl Folding<'_> {
-    fn replace(&mut self, start: usize, end: usize, variable: &str, rule: &'static str) {
-        escape_into(&self.name[self.copied..start], &mut self.out);
+impl<'a> Folding<'a> {
+    /// A part that what was replaced before reaches into stays as it is: names are hostile, and no order of the rules
+    /// may end the run's record.
+    fn replace(&mut self, start: usize, end: usize, variable: &str, rule: FoldRule) {
+        let Some(between) = self.name.get(self.copied..start) else { return };
+        escape_into(between, &mut self.out);
         self.out.push_str(variable);
         self.copied = end;
         if !self.rules.contains(&rule) {
             self.rules.push(rule);
         }
+    }
+
+    /// Folds what was drawn, what stands before it where it does not run into it, and what follows.
+    fn around(mut self, start: usize, end: usize, rule: FoldRule, proof: &Proof<'_>) -> Option<FoldedName> {
+        if start > 0 && !self.name[start - 1].is_ascii_alphanumeric() {
+            self.scan(0, start, proof);
+        }
+        self.replace(start, end, "${RANDOM}", rule);
+        self.tokens(end, proof)
     }
 
     /// Folds the tokens from `at` on.
@@ -204,9 +237,11 @@ impl Folding<'_> {
         self.finish()
     }
 
+    /// Folds the tokens up to `end`, as if the name ended there: a date or a uuid could reach further than its token.
     fn scan(&mut self, mut at: usize, end: usize, proof: &Proof<'_>) {
+        let name: &'a [u8] = &self.name[..end];
         while at < end {
-            at = if is_token_start(self.name, at) { self.token(at, proof) } else { at + 1 };
+            at = if is_token_start(name, at) { self.token(name, at, proof) } else { at + 1 };
         }
     }
 
@@ -218,13 +253,14 @@ impl Folding<'_> {
         Some(FoldedName { text: self.out, rules: self.rules })
     }
 
-    /// Judges what begins at `at`, and answers where to go on.
-    fn token(&mut self, at: usize, proof: &Proof<'_>) -> usize {
-        let end = token_end(self.name, at);
-        let token = &self.name[at..end];
-        if let Some(place) = [(proof.user, "${USER}", "user"), (proof.hostname, "${HOSTNAME}", "hostname")]
-            .into_iter()
-            .find(|(word, ..)| word.is_some_and(|word| is_word_at(self.name, at, word)))
+    /// Judges what begins at `at` of `name`, and answers where to go on.
+    fn token(&mut self, name: &[u8], at: usize, proof: &Proof<'_>) -> usize {
+        let end = token_end(name, at);
+        let token = &name[at..end];
+        if let Some(place) =
+            [(proof.user, "${USER}", FoldRule::User), (proof.hostname, "${HOSTNAME}", FoldRule::Hostname)]
+                .into_iter()
+                .find(|(word, ..)| word.is_some_and(|word| is_word_at(name, at, word)))
         {
             let (word, variable, rule) = place;
             let stop = at + word.map_or(0, <[u8]>::len);
@@ -234,26 +270,26 @@ impl Folding<'_> {
         if !proof.is_made {
             return end;
         }
-        if let Some(stop) = uuid_end(self.name, at) {
-            self.replace(at, stop, "${UUID}", "uuid");
+        if let Some(stop) = uuid_end(name, at) {
+            self.replace(at, stop, "${UUID}", FoldRule::Uuid);
             return stop;
         }
-        if let Some(stop) = time_end(self.name, at, proof.clock) {
-            self.replace(at, stop, "${TIME}", "time");
-            return stop;
-        }
-        // A process id can stand between letters: `x1234y`.
-        if let Some((start, stop, variable, rule)) = number_in(self.name, at, end, proof) {
-            self.replace(start, stop, variable, rule);
+        if let Some(stop) = time_end(name, at, proof.clock) {
+            self.replace(at, stop, "${TIME}", FoldRule::Time);
             return stop;
         }
         let is_temporary = proof.is_gone || proof.is_in_temp;
+        // Before process ids: among the digits of a hash any number stands by chance.
         if let Some(start) = address_in(token, is_temporary) {
-            self.replace(at + start, end, "${ADDRESS}", "address");
+            self.replace(at + start, end, "${ADDRESS}", FoldRule::Address);
         } else if is_hash(token) {
-            self.replace(at, end, "${HASH}", "hash");
-        } else if is_temporary && is_random(self.name, at, end, proof) {
-            self.replace(at, end, "${RANDOM}", "random");
+            self.replace(at, end, "${HASH}", FoldRule::Hash);
+        // A process id can stand between letters: `x1234y`.
+        } else if let Some((start, stop, variable, rule)) = number_in(name, at, end, proof) {
+            self.replace(start, stop, variable, rule);
+            return stop;
+        } else if is_temporary && is_random(token) {
+            self.replace(at, end, "${RANDOM}", FoldRule::Random);
         }
         end
     }
@@ -265,7 +301,7 @@ fn number_in(
     at: usize,
     end: usize,
     proof: &Proof<'_>,
-) -> Option<(usize, usize, &'static str, &'static str)> {
+) -> Option<(usize, usize, &'static str, FoldRule)> {
     let mut start = at;
     while start < end {
         let digits = name[start..end].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -274,13 +310,11 @@ fn number_in(
             continue;
         }
         let stop = start + digits;
-        let text = std::str::from_utf8(&name[start..stop]).unwrap_or_default();
-        // A leading zero is never how a process id is printed.
-        if digits <= 10 && !text.starts_with('0') && text.parse().is_ok_and(|id: u32| (proof.is_actor)(id)) {
-            return Some((start, stop, "${PID}", "pid"));
+        if as_id(&name[start..stop]).is_some_and(|id| (proof.is_actor)(start, id)) {
+            return Some((start, stop, "${PID}", FoldRule::Pid));
         }
         if start == at && stop == end && digits >= 6 && (proof.is_gone || proof.is_in_temp) {
-            return Some((start, stop, "${RANDOM}", "number"));
+            return Some((start, stop, "${RANDOM}", FoldRule::Number));
         }
         start = stop;
     }
@@ -303,7 +337,26 @@ fn is_word_at(name: &[u8], at: usize, word: &[u8]) -> bool {
 
 /// Where `needle` stands in `haystack`.
 pub fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    if needle.is_empty() { None } else { memchr::memmem::find(haystack, needle) }
+    let found = if needle.is_empty() { None } else { memchr::memmem::find(haystack, needle) };
+    looked_at(found.unwrap_or(haystack.len()));
+    found
+}
+
+/// Whether `name` stands in `text`, and not only as a part of a longer word.
+pub fn is_word_of(text: &[u8], name: &[u8]) -> bool {
+    let mut from = 0;
+    while let Some(start) = find(&text[from..], name).map(|at| from + at) {
+        let end = start + name.len();
+        let is_start =
+            start == 0 || !text[start - 1].is_ascii_alphanumeric() || !name[0].is_ascii_alphanumeric();
+        let is_end = text.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric())
+            || !name[name.len() - 1].is_ascii_alphanumeric();
+        if is_start && is_end {
+            return true;
+        }
+        from = start + 1;
+    }
+    false
 }
 
 /// 8-4-4-4-12 hexadecimal digits.
@@ -336,15 +389,23 @@ fn is_drawn(digits: &[u8]) -> bool {
 /// 16 to 128 hexadecimal digits, numbers and letters of one case among them, which chance could have drawn; or 13 or
 /// more of base 36 with both, as rustc writes its hashes.
 pub(super) fn is_hash(token: &[u8]) -> bool {
-    let has_digit = token.iter().any(u8::is_ascii_digit);
-    let has_lower = token.iter().any(u8::is_ascii_lowercase);
-    let has_upper = token.iter().any(u8::is_ascii_uppercase);
-    let is_hex = token.iter().all(u8::is_ascii_hexdigit) && !(has_lower && has_upper);
-    let is_mixed = has_digit && (has_lower || has_upper);
-    let is_base_36 = token.len() >= 13 && has_digit && has_lower && !has_upper && switches(token) >= 3;
-    token.len() <= LONGEST_HASH
+    let has = |what: fn(&u8) -> bool| token.iter().any(what);
+    let is_base_36 = token.len() >= 13
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_lowercase)
+        && !has(u8::is_ascii_uppercase)
+        && switches(token) >= 3;
+    is_hexadecimal_hash(token) || (is_base_36 && token.len() <= LONGEST_HASH && is_drawn(token))
+}
+
+fn is_hexadecimal_hash(token: &[u8]) -> bool {
+    let has = |what: fn(&u8) -> bool| token.iter().any(what);
+    let (has_lower, has_upper) = (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase));
+    (16..=LONGEST_HASH).contains(&token.len())
+        && token.iter().all(u8::is_ascii_hexdigit)
+        && has(u8::is_ascii_digit)
+        && has_lower != has_upper
         && is_drawn(token)
-        && ((is_hex && is_mixed && token.len() >= 16) || is_base_36)
 }
 
 /// SHA-512 in hexadecimal digits.
@@ -357,14 +418,14 @@ fn switches(token: &[u8]) -> usize {
 
 /// How a token is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+pub(super) enum Shape {
     /// A word, a number, or a word and a number: what people and programs call things.
     Word,
     /// Anything else.
     Mixed,
 }
 
-fn shape(token: &[u8]) -> Shape {
+pub(super) fn shape(token: &[u8]) -> Shape {
     let letters = token.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let digits = token[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     if letters + digits < token.len() {
@@ -391,33 +452,25 @@ fn is_words(letters: &[u8]) -> bool {
         && words.all(|word| word.len() >= least && word[1..].iter().all(u8::is_ascii_lowercase))
 }
 
-/// A whole name of the length that makers of temporary files use, in a place for them and gone: any letters when it
-/// was opened as mkstemp does, else with a part that no word is built of. (Their alphabets have the underscore, so
-/// that such a name can fall into parts too short to be told.)
-fn is_random_whole(name: &[u8], proof: &Proof<'_>) -> bool {
-    let is_made_of_it = name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    let is_temporary = proof.is_gone && proof.is_in_temp;
-    let is_mixed =
-        || name.split(|&byte| byte == b'_').any(|part| part.len() >= 3 && shape(part) == Shape::Mixed);
-    matches!(name.len(), 6 | 8 | 10)
-        && is_made_of_it
-        && is_temporary
-        && (proof.is_made_read_write || is_mixed())
+/// Whether the record knows a part of the name: the user, the host, the id of a process, a time, a uuid, a hash. Then
+/// nothing was drawn.
+fn is_told_otherwise(name: &[u8], proof: &Proof<'_>) -> bool {
+    (0..name.len()).filter(|&at| is_token_start(name, at)).any(|at| {
+        let end = token_end(name, at);
+        let id = number_in(name, at, end, proof)
+            .is_some_and(|(start, stop, _, rule)| rule == FoldRule::Pid && (start, stop) == (at, end));
+        let is_word = |word: Option<&[u8]>| word.is_some_and(|word| is_word_at(name, at, word));
+        id || is_word(proof.user)
+            || is_word(proof.hostname)
+            || uuid_end(name, at).is_some()
+            || time_end(name, at, proof.clock).is_some()
+            || is_hexadecimal_hash(&name[at..end])
+    })
 }
 
-/// Six characters or more that no word is built of; or, in a place for temporary files and gone, the six, eight or
-/// ten letters that mkstemp put at the end of a file it made.
-fn is_random(name: &[u8], at: usize, end: usize, proof: &Proof<'_>) -> bool {
-    let token = &name[at..end];
-    if token.len() < 6 {
-        return false;
-    }
-    if shape(token) == Shape::Mixed {
-        return true;
-    }
-    let is_last = end == name.len() || (name[end] == b'.' && !name[end + 1..].contains(&b'.'));
-    let is_mkstemp = proof.is_made_read_write && proof.is_gone && proof.is_in_temp;
-    is_mkstemp && is_last && matches!(token.len(), 6 | 8 | 10)
+/// Six characters or more that no word is built of.
+fn is_random(token: &[u8]) -> bool {
+    token.len() >= 6 && shape(token) == Shape::Mixed
 }
 
 #[cfg(test)]

@@ -67,6 +67,8 @@ pub enum Format {
 pub struct Comments {
     /// Lines above everything. Controls in them are not written.
     pub header: Vec<String>,
+    /// What whoever has the profile alone must know: beneath those lines, and in JSON as its `notes`.
+    pub notes: Vec<String>,
     /// A few words beside a rule of `fs`, `net` or `exec`.
     pub beside: BTreeMap<(Section, String), String>,
 }
@@ -99,7 +101,12 @@ impl Profile {
         match format {
             Format::Yaml => self.yaml(comments),
             Format::Json => {
-                let object = self.object();
+                let mut object = self.object();
+                if !comments.notes.is_empty() {
+                    let notes =
+                        comments.notes.iter().map(|note| note.as_str().into()).collect::<Vec<Value>>();
+                    object.set("notes", notes);
+                }
                 indented::write(&object.iter().collect::<Vec<_>>())
             }
         }
@@ -107,7 +114,7 @@ impl Profile {
 
     fn yaml(&self, comments: &Comments) -> String {
         let mut out = String::new();
-        for line in &comments.header {
+        for line in comments.header.iter().chain(&comments.notes) {
             let line: String =
                 line.chars().filter(|c| !c.is_control() && *c != '\u{2028}' && *c != '\u{2029}').collect();
             writeln!(out, "# {line}").expect("writing to a String cannot fail");
@@ -217,38 +224,28 @@ pub fn from_value(value: &Value) -> Result<Profile, ProfileError> {
         return fail(format!("`api_version` is not {API_VERSION}"));
     }
     let mut profile = Profile::default();
-    for (key, section) in root.iter() {
-        if key == "api_version" {
-            continue;
-        }
-        let known = ["fs", "net", "exec"].contains(&key);
-        let allow = section.as_object().filter(|lists| {
-            known && lists.iter().all(|(list, _)| list == "allow" || (list == "deny" && key == "fs"))
-        });
-        let Some(lists) = allow else {
-            return fail(format!(
-                "`{}` has what no profile has; only what `--profile` writes is read here",
-                key.escape_debug()
-            ));
+    super::shape::profile().check(value).map_err(|mismatch| {
+        // What no profile has may well be a policy, which says more than can be merged or compared.
+        ProfileError(format!("{mismatch}; only what `--profile` writes is read here"))
+    })?;
+    let list = |section: &str, list: &str| {
+        let section = root.get(section).and_then(Value::as_object);
+        section.and_then(|lists| lists.get(list)).and_then(Value::as_array).unwrap_or_default()
+    };
+    for rule in list("fs", "allow") {
+        let (path, grants) = read_fs_rule(rule)?;
+        profile.fs.entry(path).or_default().extend(grants);
+    }
+    for rule in list("fs", "deny") {
+        let (path, accesses) = match rule.as_str() {
+            Some(path) => (path.to_owned(), BTreeSet::new()),
+            None => read_fs_rule(rule)?,
         };
-        let rules = lists.get("allow").and_then(Value::as_array).unwrap_or_default();
-        match key {
-            "fs" => {
-                for rule in rules {
-                    let (path, grants) = read_fs_rule(rule)?;
-                    profile.fs.entry(path).or_default().extend(grants);
-                }
-                for rule in lists.get("deny").and_then(Value::as_array).unwrap_or_default() {
-                    let (path, accesses) = match rule.as_str() {
-                        Some(path) => (path.to_owned(), BTreeSet::new()),
-                        None => read_fs_rule(rule)?,
-                    };
-                    profile.deny.insert(path, accesses);
-                }
-            }
-            "net" => profile.net = read_texts(rules)?,
-            _ => profile.exec = Some(read_texts(rules)?),
-        }
+        profile.deny.insert(path, accesses);
+    }
+    profile.net = read_texts(list("net", "allow"))?;
+    if root.contains("exec") {
+        profile.exec = Some(read_texts(list("exec", "allow"))?);
     }
     Ok(profile)
 }
@@ -315,16 +312,18 @@ mod tests {
     fn both_texts_come_back() {
         let comments = Comments {
             header: vec!["line\nbreak: [\u{2028}".into()],
+            notes: vec!["one thing".into()],
             beside: [((Section::Net, "127.0.0.1:*".into()), "seen_in: 1/2".into())].into(),
         };
         for format in [Format::Yaml, Format::Json] {
             let text = profile().write(&comments, format);
             assert_eq!(parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}")), profile());
+            assert!(text.contains("one thing"), "what must be known stands in both: {text}");
         }
         assert_eq!(
             profile().write(&comments, Format::Yaml),
             concat!(
-                "# linebreak: [\n",
+                "# linebreak: [\n# one thing\n",
                 "api_version: assay/v1\n",
                 "fs:\n  allow:\n",
                 "    - {path: \"${WORKDIR}\", access: [read, write]}\n",

@@ -81,6 +81,8 @@ enum Step {
     Missing(String),
     /// mkstemp with this suffix in this directory, written and removed.
     Temp(String, String),
+    /// A directory made by mkdtemp (`foo-`) or Python's (other prefixes), used and removed.
+    TempDirectory(String),
     /// mkstemp beside the target, renamed onto it.
     TempRename(String),
     /// A file named by the process's own id.
@@ -121,6 +123,7 @@ fn step() -> impl Strategy<Value = Step> {
         path().prop_map(Step::Missing),
         ("T|/tmp|W/build", "(\\.s|\\.o|)").prop_map(|(directory, suffix)| Step::Temp(directory, suffix)),
         path().prop_map(Step::TempRename),
+        "(foo-|foo_|foo|x-y_)".prop_map(Step::TempDirectory),
         path().prop_map(Step::PidFile),
         path().prop_map(Step::Uuid),
         path().prop_map(Step::TimeLog),
@@ -191,6 +194,7 @@ impl Teller<'_> {
             access: access.iter().copied().collect(),
             kind,
             is_path_only: false,
+            is_private: access.contains(&Access::Read) && access.contains(&Access::Create),
         };
         self.act(Act::File(act), errno);
     }
@@ -208,6 +212,24 @@ impl Teller<'_> {
     fn temp(&mut self, path: &str) {
         let access = [Access::Read, Access::Write, Access::Create];
         self.file(FileOp::Open, path, &access, FileKind::Regular, 0);
+    }
+
+    fn temp_directory(&mut self, prefix: &str) {
+        const PYTHON: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789_";
+        let (len, alphabet) = if prefix.ends_with('-') { (6, ALNUM) } else { (8, PYTHON) };
+        let name = format!("{}/{prefix}{}", self.at.tmpdir, self.chance.text(len, alphabet));
+        let act = FileAct {
+            op: FileOp::Mkdir,
+            path: PathRef::resolved(name.clone()),
+            requested: None,
+            access: [].into(),
+            kind: FileKind::Directory,
+            is_path_only: false,
+            is_private: true,
+        };
+        self.act(Act::File(act), 0);
+        self.file(FileOp::Open, &format!("{name}/a"), &[Access::Write, Access::Create], FileKind::Regular, 0);
+        self.file(FileOp::Rmdir, &name, &[], FileKind::Directory, 0);
     }
 
     fn tell(&mut self, step: &Step) {
@@ -265,6 +287,7 @@ impl Teller<'_> {
                 self.temp(&name);
                 self.file(FileOp::Unlink, &name, &[], regular, 0);
             }
+            Step::TempDirectory(prefix) => self.temp_directory(prefix),
             Step::TempRename(path) => {
                 let target = self.place(path);
                 let (directory, name) = target.rsplit_once('/').unwrap();
@@ -408,7 +431,7 @@ fn undo(canonical: &Canonical) -> BTreeSet<Vec<u8>> {
             _ => ("", name.as_str()),
         };
         // What a fold leads to is undone by the folds alone.
-        if !rest.contains("${") && !canonical.folded.iter().any(|fold| fold.to == *name) {
+        if !rest.contains("${") && !canonical.folded.iter().any(|fold| fold.to.as_str() == name) {
             names.insert(unescape(&format!("{root}{rest}")).unwrap());
         }
     }
@@ -560,7 +583,31 @@ fn one_effect_more_less_or_different_is_another_identity() {
         assert_ne!(before.identity, after.identity, "mutation {kind}\n{script:#?}\n{changed:#?}");
         done[kind] += 1;
     }
+    let rows = MUTATIONS.iter().zip(done).map(|(what, count)| format!("| {what} | {count} |\n"));
+    let table = format!("| what changes | mutations |\n| --- | ---: |\n{}", rows.collect::<String>());
+    assert!(STABILITY.contains(&table), "the table of docs/stability.md is to be:\n{table}");
 }
+
+const STABILITY: &str = include_str!("../../../../docs/stability.md");
+
+/// What [`mutate`] does, by kind.
+const MUTATIONS: [&str; 15] = [
+    "another file is read",
+    "another file is made",
+    "another name is removed",
+    "another program runs",
+    "another address is connected to",
+    "another file is renamed",
+    "another file is written under a temporary name and renamed onto its target",
+    "another file is made that has the id of its process in its name",
+    "a step is left out",
+    "a read becomes a write, or a write or a listing a read",
+    "an allowed read becomes a denied one, or a denied one an allowed one",
+    "a file, name or program is called otherwise by one letter",
+    "another port",
+    "another host, or another second name of a move or link",
+    "a file two directories away",
+];
 
 /// What the script's steps come to, told by hand: each step under its own words, so that two steps with one effect are
 /// one.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::observe::observation::{FileKind, FileOp, PathState};
+use crate::profile::effect::FsOp;
 use crate::profile::roots::CgroupPlace;
 
 /// Writes observations as a run would cause them.
@@ -40,6 +41,7 @@ impl Run {
             access: access.iter().copied().collect(),
             kind: FileKind::Regular,
             is_path_only: false,
+            is_private: access.contains(&Access::Read) && access.contains(&Access::Create),
         };
         self.act(Act::File(act), if errno == 0 { CallResult::Ok } else { CallResult::Errno(errno) })
     }
@@ -229,8 +231,11 @@ fn temporary_names_fold_and_can_be_undone() {
             "delete ${WORKDIR}/named-a8Kd92.txt ok",
         ],
     );
-    let fold =
-        |rule: &str, from: &str, to: &str| Fold { rule: rule.into(), from: from.into(), to: to.into() };
+    let fold = |rule: &'static str, from: &str, to: &str| Fold {
+        rule: rule.into(),
+        from: from.into(),
+        to: Name::from_canonical(to),
+    };
     assert_eq!(
         canonical.folded,
         [
@@ -240,6 +245,89 @@ fn temporary_names_fold_and_can_be_undone() {
             fold("temp-name", "/tmp/ccabcdef.s", "/tmp/cc${RANDOM}.s"),
             fold("temp-name", "/tmp/cczzzzzz.s", "/tmp/cc${RANDOM}.s"),
         ]
+    );
+}
+
+#[test]
+fn a_number_that_counts_is_no_id() {
+    check(
+        |run| {
+            for number in [1232, 1233, 1234] {
+                run.create(&format!("/home/u/w/part{number}"));
+                run.create(&format!("/home/u/w/{number}-1234.log"));
+                run.file(FileOp::Mkdir, &format!("/home/u/w/d{number}"), &[], 0);
+                run.create(&format!("/home/u/w/d{number}/f"));
+            }
+        },
+        &[
+            "create ${WORKDIR}/1232-${PID}.log ok",
+            "create ${WORKDIR}/1233-${PID}.log ok",
+            "create ${WORKDIR}/1234-${PID}.log ok",
+            "create ${WORKDIR}/d1232/ ok",
+            "create ${WORKDIR}/d1232/f ok",
+            "create ${WORKDIR}/d1233/ ok",
+            "create ${WORKDIR}/d1233/f ok",
+            "create ${WORKDIR}/d1234/ ok",
+            "create ${WORKDIR}/d1234/f ok",
+            "create ${WORKDIR}/part1232 ok",
+            "create ${WORKDIR}/part1233 ok",
+            "create ${WORKDIR}/part1234 ok",
+        ],
+    );
+    // One name beside it proves nothing, and what was there already is not the run's.
+    check(
+        |run| {
+            run.read("/home/u/w/a.7")
+                .read("/home/u/w/a.8")
+                .create("/home/u/w/a.1")
+                .create("/home/u/w/a.1234");
+            run.create("/home/u/w/b1/x").create("/home/u/w/b2/x").create("/home/u/w/b1234/x");
+        },
+        &[
+            "read ${WORKDIR}/a.7 ok",
+            "read ${WORKDIR}/a.8 ok",
+            "create ${WORKDIR}/a.1 ok",
+            "create ${WORKDIR}/a.${PID} ok",
+            "create ${WORKDIR}/b1/x ok",
+            "create ${WORKDIR}/b1234/x ok",
+            "create ${WORKDIR}/b2/x ok",
+        ],
+    );
+}
+
+/// Every process calls its file by its own id: none of these numbers counts.
+#[test]
+fn ids_of_many_processes_are_ids() {
+    check(
+        |run| {
+            for number in [1300, 1301, 1302] {
+                run.act(Act::Fork { child_pid: number, child_tid: number }, CallResult::Ok);
+                run.create(&format!("/home/u/w/of-child.{number}"));
+            }
+        },
+        &["create ${WORKDIR}/of-child.${PID} ok"],
+    );
+}
+
+/// A temporary name that came back and went again was still moved to one target only.
+#[test]
+fn a_temporary_name_that_was_linked_and_removed_twice_is_its_target() {
+    check(
+        |run| {
+            run.create("/srv/ccabcdef.s").pair(PairOp::Link, "/srv/ccabcdef.s", "/srv/t", 0);
+            run.delete("/srv/ccabcdef.s").create("/srv/ccabcdef.s").delete("/srv/ccabcdef.s");
+        },
+        &["write /srv/t ok"],
+    );
+}
+
+#[test]
+fn the_hosts_name_folds_where_making_the_file_was_refused() {
+    check(
+        |run| {
+            run.file(FileOp::Open, "/srv/lock.box", &[Access::Write], 13);
+        },
+        &["write /srv/lock.${HOSTNAME} denied"],
     );
 }
 
@@ -278,7 +366,7 @@ fn a_temporary_file_renamed_onto_its_target_is_a_write_of_the_target() {
         ],
     );
     let folds: Vec<(&str, &str)> =
-        canonical.folded.iter().map(|fold| (fold.rule.as_str(), fold.to.as_str())).collect();
+        canonical.folded.iter().map(|fold| (fold.rule.as_ref(), fold.to.as_str())).collect();
     assert_eq!(
         folds,
         [
@@ -381,28 +469,39 @@ fn unix_sockets_are_names_and_other_families_are_their_protocol() {
 #[test]
 fn what_ended_on_our_own_means_was_denied() {
     let mut context = context(&["prog"], 1234);
-    context.barriers = Barriers {
+    context.barriers = crate::profile::barriers::Barriers {
+        hidden_processes: [1234, 4_000_001].into(),
+        has_given_directories: false,
         masked: vec![b"/home/u/.ssh".to_vec()],
-        read_only: vec![b"/home/u/w/.git/hooks".to_vec()],
+        read_only: vec![b"/home/u/w/.git".to_vec(), b"/home/u/w/.git/hooks".to_vec()],
         is_landlocked: true,
-        mount_points: vec![b"/".to_vec(), b"/mnt".to_vec()],
+        mount_points: [&b"/"[..], b"/mnt", b"/home/u/w/.git", b"/home/u/w/.git/hooks"]
+            .map(<[u8]>::to_vec)
+            .into(),
     };
     let canonical = check_in(
         context,
         |run| {
-            run.read("/home/u/.ssh/id").file(FileOp::Open, "/home/u/.ssh/x", &[Access::Read], 2);
+            run.file(FileOp::Open, "/home/u/.ssh/x", &[Access::Read], 2);
             run.file(FileOp::Open, "/home/u/w/.git/hooks/h", &[Access::Write], 30);
             run.file(FileOp::Open, "/home/u/w/.git/hooks/h", &[Access::Read], 2);
             run.pair(PairOp::Rename, "/home/u/w/.git/hooks", "/home/u/w/x", 16);
+            // What lies above a held name is not empty, whoever asks; what is held is.
+            run.file(FileOp::Rmdir, "/home/u/w/.git", &[], 16);
+            run.file(FileOp::Rmdir, "/home/u/w/.git/hooks", &[], 16);
             run.pair(PairOp::Rename, "/home/u/w/a", "/home/u/b", 18);
             run.pair(PairOp::Rename, "/home/u/w/a", "/mnt/b", 18);
+            run.file(FileOp::Open, "/proc/4000001/status", &[Access::Read], 2);
+            run.file(FileOp::Open, "/proc/4000002/status", &[Access::Read], 2);
+            run.file(FileOp::Open, "/proc/1234/nothing", &[Access::Read], 2);
         },
         &[
-            "read ${HOME}/.ssh/id denied",
             "read ${HOME}/.ssh/x denied",
             "write ${WORKDIR}/.git/hooks/h denied",
+            "delete ${WORKDIR}/.git/hooks denied",
             "rename ${WORKDIR}/.git/hooks -> ${WORKDIR}/x denied",
             "rename ${WORKDIR}/a -> ${HOME}/b denied",
+            "read /proc/${OTHER_PID}/status denied",
         ],
     );
     assert!(canonical.facts.values().all(|facts| facts.denied_by == Some("policy")));
@@ -420,6 +519,7 @@ fn a_path_that_is_not_known_is_told_and_admitted() {
                     access: [Access::Read].into(),
                     kind: FileKind::Regular,
                     is_path_only: false,
+                    is_private: false,
                 })
             };
             run.act(act(b"/deep/x", PathState::Cut), CallResult::Ok);
@@ -520,4 +620,65 @@ fn the_tree_of_processes_is_told_in_order_of_birth() {
         ]
     );
     assert_eq!(canonical.programs.keys().collect::<Vec<_>>(), ["/bin/a", "/bin/b"]);
+}
+
+#[test]
+fn a_root_that_the_run_mounted_elsewhere_keeps_its_name() {
+    check(
+        |run| {
+            run.file(FileOp::Mount, "/newroot", &[], 0);
+            run.file(FileOp::Mount, "/newroot/home/u/w", &[], 0);
+            run.read("/newroot/home/u/w/a")
+                .read("/newroot/etc/x")
+                .read("/other/home/u/w/a")
+                .read("/newroot2/home/u/w/a");
+        },
+        &[
+            "read /newroot${WORKDIR}/a ok",
+            "read /newroot/etc/x ok",
+            "read /newroot2/home/u/w/a ok",
+            "read /other/home/u/w/a ok",
+            "mount /newroot ok",
+            "mount /newroot${WORKDIR} ok",
+        ],
+    );
+}
+
+/// Each directory of a long path was made under a temporary name and moved: who walked every way to it would not come
+/// to an end.
+#[test]
+fn directories_that_were_all_moved_are_walked_to_once() {
+    let mut run = Run::new(1234);
+    let mut at = "/srv/a".to_owned();
+    for depth in 0..200 {
+        let temporary = format!("{at}/tmp.abcdef{depth:04}");
+        run.file(FileOp::Mkdir, &temporary, &[], 0).rename(&temporary, &format!("{at}/d{depth}"));
+        at = temporary;
+    }
+    run.create(&format!("{at}/f"));
+    let canonical = canonicalize(context(&["x"], 1234), &run.observations);
+    let is_told = |text: &str| {
+        canonical.facts.keys().any(|effect| matches!(effect, Effect::Fs(fs) if fs.path.as_str() == text))
+    };
+    assert!(is_told("/srv/a/d0/") && is_told("/srv/a/d0/d1/") && is_told("/srv/a/d0/d1/d2/"));
+}
+
+#[test]
+fn a_name_is_drawn_where_a_program_that_draws_such_names_made_it() {
+    let made_by = |program: &str| {
+        let mut run = Run::new(1234);
+        run.exec(program, None, &["x", "a"]);
+        for name in ["/srv/stations", "/srv/zigzag01"] {
+            run.file(FileOp::Open, name, &[Access::Read, Access::Write, Access::Create], 0).delete(name);
+        }
+        let canonical = canonicalize(context(&["x"], 1234), &run.observations);
+        let names = canonical.facts.into_keys().filter_map(|effect| match effect {
+            Effect::Fs(fs) if fs.op == FsOp::Create => Some(fs.path.to_string()),
+            _ => None,
+        });
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(made_by("/usr/bin/x86_64-linux-gnu-strip"), ["/srv/st${RANDOM}", "/srv/zigzag01"]);
+    assert_eq!(made_by("/usr/bin/zip"), ["/srv/stations", "/srv/zi${RANDOM}"]);
+    assert_eq!(made_by("/usr/bin/python3"), ["/srv/stations", "/srv/zigzag01"]);
 }

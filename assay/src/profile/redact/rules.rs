@@ -54,7 +54,73 @@ pub const KEY_SHAPES: &[KeyShape] = &[
     key(b"ATATT3", 20, b"-_="),
     key(b"AGE-SECRET-KEY-1", 20, b""),
     key(b"eyJ", 30, b"-_."),
+    key(b"ABIA", 16, b""),
+    key(b"ACCA", 16, b""),
+    key(b"GOCSPX-", 20, b"-_"),
+    key(b"glptt-", 16, b"-_"),
+    key(b"gldt-", 16, b"-_"),
+    key(b"glrt-", 16, b"-_"),
+    key(b"glcbt-", 16, b"-_"),
+    key(b"glft-", 16, b"-_"),
+    key(b"glimt-", 16, b"-_"),
+    key(b"glagent-", 16, b"-_"),
+    key(b"gloas-", 16, b"-_"),
+    key(b"glsoat-", 16, b"-_"),
+    key(b"glc_", 30, b"=+/"),
+    key(b"rk_test_", 16, b""),
+    key(b"whsec_", 24, b"+/="),
+    key(b"xwfp-", 10, b"-"),
+    key(b"dckr_oat_", 20, b"-_"),
+    key(b"doo_v1_", 30, b""),
+    key(b"dor_v1_", 30, b""),
+    key(b"hvb.", 20, b"-_"),
+    key(b"hvr.", 20, b"-_"),
+    key(b"shpss_", 20, b""),
+    key(b"shpca_", 20, b""),
+    key(b"shppa_", 20, b""),
+    key(b"sntryu_", 20, b""),
+    key(b"rubygems_", 40, b""),
+    key(b"cio", 32, b""),
+    key(b"NRAK-", 20, b""),
+    key(b"sq0atp-", 20, b"-_"),
+    key(b"sq0csp-", 20, b"-_"),
+    key(b"sbp_", 30, b""),
+    key(b"nfp_", 30, b""),
+    key(b"ntn_", 30, b""),
+    key(b"figd_", 20, b"-_"),
+    key(b"PMAK-", 20, b"-"),
+    key(b"pscale_tkn_", 20, b"-_."),
+    key(b"pscale_pw_", 20, b"-_."),
+    key(b"gsk_", 30, b""),
+    key(b"xai-", 30, b""),
+    key(b"tskey-", 20, b"-"),
+    key(b"dapi", 32, b""),
+    key(b"dp.pt.", 30, b""),
+    key(b"pul-", 30, b""),
+    key(b"EAAAE", 40, b"-_"),
 ];
+
+/// Ends of the names of long flags whose value is a secret, where more stands before them: `--s3-secret-access-key`.
+pub const FLAG_ENDS: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "token",
+    "secret",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+];
+
+/// Words before such an end that make a flag say something else: `--no-token`, `--max-token`, `--eos-token`.
+pub const FLAG_OTHERS: &[&str] = &[
+    "no", "with", "without", "use", "skip", "max", "min", "stop", "eos", "bos", "pad", "cls", "sep", "unk",
+    "mask", "special", "show", "print", "ask", "prompt", "require", "has", "is", "ignore", "verify", "allow",
+];
+
+/// Words after which a name of a secret has it as its next word: `aws configure set aws_secret_access_key …`.
+pub const SETTINGS: &[&[u8]] = &[b"set", b"config", b"configure", b"setx", b"setenv", b"put"];
 
 /// Flags whose value, after `=` or as the next argument, is a secret. Compared without dashes and case.
 pub const FLAGS: &[&str] = &[
@@ -159,6 +225,15 @@ pub const PROGRAM_FLAGS: &[ProgramFlag] = &[
     of(MONGO, b"-p", NEXT, "secret-flag"),
     of(LDAP, b"-w", BOTH, "secret-flag"),
     of(&[b"redis-cli"], b"-a", NEXT, "secret-flag"),
+    of(CURL, b"-b", BOTH, "cookie-flag"),
+    of(CURL, b"--cookie", BOTH, "cookie-flag"),
+    of(&[b"openssl"], b"-pass", NEXT, "secret-flag"),
+    of(&[b"openssl"], b"-passin", NEXT, "secret-flag"),
+    of(&[b"openssl"], b"-passout", NEXT, "secret-flag"),
+    of(&[b"openssl"], b"-k", NEXT, "secret-flag"),
+    of(&[b"useradd", b"usermod", b"adduser"], b"-p", NEXT, "secret-flag"),
+    of(&[b"doctl", b"flyctl", b"fly"], b"-t", NEXT, "secret-flag"),
+    of(&[b"smbclient", b"rpcclient", b"smbget"], b"-U", BOTH, "credential-flag"),
     login(b"-p"),
 ];
 
@@ -196,6 +271,7 @@ pub const NAME_ENDS: &[&str] = &[
     "passphrase",
     "apikey",
     "accesskey",
+    "accountkey",
     "secretkey",
     "privatekey",
     "accesskeyid",

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::rules::NAME_ENDS;
+use crate::profile::effort::looked_at;
 
 /// Where the next byte of some kind is, for a search that starts again and again further on: no byte is looked at
 /// twice.
@@ -24,10 +25,25 @@ impl<'a, F: Fn(u8) -> bool> Next<'a, F> {
         if from < self.from || from > self.at {
             let rest = self.text.get(from..).unwrap_or_default();
             let distance = rest.iter().position(|&byte| (self.is_it)(byte)).unwrap_or(rest.len());
+            looked_at(distance + 1);
             (self.from, self.at) = (from, from + distance);
         }
         self.at
     }
+}
+
+/// How many of the first bytes are it.
+pub fn run(text: &[u8], is_it: impl Fn(u8) -> bool) -> usize {
+    let len = text.iter().take_while(|byte| is_it(**byte)).count();
+    looked_at(len + 1);
+    len
+}
+
+/// Where the last bytes begin that are it.
+pub fn last_run(text: &[u8], is_it: impl Fn(u8) -> bool) -> usize {
+    let start = text.iter().rposition(|byte| !is_it(*byte)).map_or(0, |before| before + 1);
+    looked_at(text.len() - start + 1);
+    start
 }
 
 /// A text without separators, in lower case, and how much of it lies before each place of the text: the bare form of

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::effect::{Effect, FsEffect, FsOp};
+use super::super::roots::is_beneath;
 use super::super::wire::{Grant, Profile};
 
 /// A path that is protected, in the form of a name of the identity (`${WORKDIR}/.git/hooks`).
@@ -29,23 +30,50 @@ pub fn protect(profile: &mut Profile, effects: &[&Effect], protected: &[Protecte
         .collect();
 }
 
-/// Denies of several profiles: one holds where every profile has it, or grants nothing that it would narrow.
+/// Denies of several profiles: an access to a path stays denied where one denies it, and every other does too or grants
+/// nothing that it would narrow.
 pub fn merged_denies(profiles: &[Profile]) -> BTreeMap<String, BTreeSet<Grant>> {
-    let all: BTreeMap<String, BTreeSet<Grant>> =
-        profiles.iter().flat_map(|profile| profile.deny.clone()).collect();
-    all.into_iter()
-        .filter(|(path, accesses)| {
-            let one = Protected { path: path.clone(), is_write_only: !accesses.is_empty() };
-            profiles.iter().all(|profile| profile.deny.contains_key(path) || !is_reached(profile, &one))
-        })
-        .collect()
+    let paths: BTreeSet<&String> = profiles.iter().flat_map(|profile| profile.deny.keys()).collect();
+    let denies = |profile: &Profile, path: &str, access: Grant| {
+        profile.deny.get(path).is_some_and(|accesses| accesses.is_empty() || accesses.contains(&access))
+    };
+    let mut merged = BTreeMap::new();
+    for path in paths {
+        let accesses: BTreeSet<Grant> = Grant::ALL
+            .into_iter()
+            .filter(|&access| {
+                profiles.iter().any(|profile| denies(profile, path, access))
+                    && profiles
+                        .iter()
+                        .all(|profile| denies(profile, path, access) || !concerns(profile, path, access))
+            })
+            .collect();
+        if accesses.len() == Grant::ALL.len() {
+            merged.insert(path.clone(), BTreeSet::new());
+        } else if !accesses.is_empty() {
+            merged.insert(path.clone(), accesses);
+        }
+    }
+    merged
+}
+
+/// Whether a profile grants this access at the path, above it, or beneath it.
+fn concerns(profile: &Profile, path: &str, access: Grant) -> bool {
+    let is_near = |granted: &str| is_beneath(path, granted) || is_beneath(granted, path);
+    let has = |grants: &BTreeSet<Grant>| {
+        grants.contains(&access) || (access == Grant::List && grants.contains(&Grant::Read))
+    };
+    let is_listed = |programs: &BTreeSet<String>| programs.iter().any(|program| is_near(program));
+    profile.fs.iter().any(|(granted, grants)| has(grants) && is_near(granted))
+        // A program has to be read to be run.
+        || (matches!(access, Grant::Read | Grant::List | Grant::Execute) && profile.exec.as_ref().is_some_and(is_listed))
 }
 
 /// Whether a grant reaches the path, or something beneath it, with an access that it is protected from.
 fn is_reached(profile: &Profile, one: &Protected) -> bool {
     profile.fs.iter().any(|(allowed, grants)| {
         let concerns = if one.is_write_only { grants.contains(&Grant::Write) } else { !grants.is_empty() };
-        concerns && is_at_or_beneath(&one.path, allowed)
+        concerns && is_beneath(&one.path, allowed)
     })
 }
 
@@ -57,8 +85,7 @@ fn needs(effect: &Effect, one: &Protected) -> bool {
         .map(|name| name.as_str().trim_end_matches('/'))
         .collect();
     let writes = !matches!(fs.op, FsOp::Read | FsOp::List);
-    let touches =
-        names.iter().any(|name| is_at_or_beneath(name, &one.path)) && (writes || !one.is_write_only);
+    let touches = names.iter().any(|name| is_beneath(name, &one.path)) && (writes || !one.is_write_only);
     touches || moves_across(fs, &names, one)
 }
 
@@ -67,7 +94,7 @@ fn moves_across(fs: &FsEffect, names: &[&str], one: &Protected) -> bool {
     if !matches!(fs.op, FsOp::Rename | FsOp::Link | FsOp::Delete) {
         return false;
     }
-    let carries = names.iter().any(|name| is_at_or_beneath(&one.path, name));
+    let carries = names.iter().any(|name| is_beneath(&one.path, name));
     let mut above = one.path.as_str();
     let mut crosses = false;
     while let Some((parent, _)) = above.rsplit_once('/') {
@@ -75,16 +102,11 @@ fn moves_across(fs: &FsEffect, names: &[&str], one: &Protected) -> bool {
         if !parent.contains('/') {
             break;
         }
-        let inside = names.iter().filter(|name| is_at_or_beneath(name, parent)).count();
+        let inside = names.iter().filter(|name| is_beneath(name, parent)).count();
         crosses |= inside > 0 && inside < names.len();
         above = parent;
     }
     carries || crosses
-}
-
-fn is_at_or_beneath(path: &str, directory: &str) -> bool {
-    path.strip_prefix(directory.trim_end_matches('/'))
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn exec(path: &str) -> Effect {
 }
 
 fn net(op: NetEffectOp, proto: &str, address: Option<&str>, port: Option<Port>) -> Effect {
-    Effect::Net(NetEffect {
+    Effect::net(NetEffect {
         op,
         proto: proto.into(),
         host: None,
@@ -35,7 +35,7 @@ fn net(op: NetEffectOp, proto: &str, address: Option<&str>, port: Option<Port>) 
 fn is_allowed(effects: &[Effect], asked: &Effect) -> bool {
     let profile = suggest(effects, &[], &[]);
     for format in [Format::Yaml, Format::Json] {
-        let text = profile.write(&comments(&["x\n".into()], "sandbox_0", effects), format);
+        let text = profile.write(&comments(&profile, &["x\n".into()], "sandbox_0", effects), format);
         let context = Context::symbolic();
         let policy = load_bytes(b"p.yaml", text.as_bytes(), &context, &NoFiles)
             .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
@@ -43,6 +43,7 @@ fn is_allowed(effects: &[Effect], asked: &Effect) -> bool {
             ("WORKDIR", &context.workdir),
             ("TMPDIR", &context.tmpdir),
             ("CALLER_TMPDIR", &context.caller_tmpdir),
+            ("RUNTIME_DIR", &context.runtime_dir),
         ]
         .into_iter()
         .chain(context.home.as_ref().map(|home| ("HOME", home)))
@@ -122,11 +123,38 @@ fn names_are_granted_where_they_are_made_above_what_the_run_made() {
 
 #[test]
 fn a_rename_onto_the_target_needs_the_directory() {
-    let fold =
-        |to: &str| Fold { rule: "temp-name+temp-rename".into(), from: "/w/sedabcdef".into(), to: to.into() };
+    let fold = |to: &str| Fold {
+        rule: "temp-name+temp-rename".into(),
+        from: "/w/sedabcdef".into(),
+        to: Name::from_canonical(to),
+    };
     let folded = [fold("${WORKDIR}/sed${RANDOM}"), fold("${WORKDIR}/data.txt")];
     let profile = suggest(&[fs(FsOp::Write, "${WORKDIR}/data.txt", None)], &folded, &[]);
     assert_eq!(profile.fs, BTreeMap::from([("${WORKDIR}".into(), [Grant::Read, Grant::Write].into())]));
+}
+
+#[test]
+fn what_a_rule_stands_for_is_said_beside_it() {
+    let effects = [
+        fs(FsOp::Read, "/usr/lib/a", None),
+        fs(FsOp::Read, "/usr/lib/b", None),
+        fs(FsOp::Read, "/etc/passwd", None),
+        fs(FsOp::Create, "${WORKDIR}/out/x", None),
+        fs(FsOp::Create, "${WORKDIR}/out/", None),
+        exec("/usr/bin/cc"),
+    ];
+    let profile = suggest(&effects, &[], &[]);
+    let text = profile.write(&comments(&profile, &[], "sandbox_0", &effects), Format::Yaml);
+    let rules: Vec<&str> = text.lines().filter(|line| line.starts_with("    - ")).map(str::trim).collect();
+    assert_eq!(
+        rules,
+        [
+            "- {path: \"${WORKDIR}\", access: [read, write]}  # stands for 2 names used",
+            "- {path: /etc/passwd, access: [read]}",
+            "- /usr  # stands for 2 names used",
+            "- /usr/bin/cc",
+        ]
+    );
 }
 
 #[test]
@@ -154,6 +182,40 @@ fn many_files_deep_down_are_one_directory() {
     assert_eq!(suggest(&top, &[], &[]).fs.len(), 40);
 }
 
+/// Wide directories as the rule reads: look at all of them, again and again, until none is left.
+fn collapse_again_and_again(rules: &mut BTreeMap<String, BTreeSet<Grant>>, many: usize) {
+    loop {
+        let mut children: BTreeMap<String, usize> = BTreeMap::new();
+        for (path, _) in rules.iter().filter(|(path, grants)| is_read(grants) && is_deep(parent(path))) {
+            *children.entry(parent(path).to_owned()).or_default() += 1;
+        }
+        let wide: Vec<String> =
+            children.into_iter().filter(|(_, count)| *count > many).map(|(path, _)| path).collect();
+        if wide.is_empty() {
+            return;
+        }
+        for directory in wide {
+            rules.retain(|path, grants| !(is_read(grants) && is_beneath(path.as_str(), &directory)));
+            rules.entry(directory).or_default().insert(Grant::Read);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_in_wide_directories_is_granted_by_directory(
+        paths in prop::collection::vec(("(/h)?(/[abc]){1,7}", prop::sample::subsequence(Grant::ALL.to_vec(), 1..3)), 0..120),
+        many in 1_usize..4,
+    ) {
+        let rules: BTreeMap<String, BTreeSet<Grant>> =
+            paths.into_iter().map(|(path, grants)| (path.replace("/h/", "${HOME}/"), grants.into_iter().collect())).collect();
+        let (mut got, mut want) = (rules.clone(), rules);
+        collapse(&mut got, many);
+        collapse_again_and_again(&mut want, many);
+        prop_assert_eq!(without_covered(&got), without_covered(&want));
+    }
+}
+
 #[test]
 fn endpoints_are_rules_and_nothing_more_is_open() {
     let effects = [
@@ -177,6 +239,31 @@ fn endpoints_are_rules_and_nothing_more_is_open() {
     ] {
         assert!(!is_allowed(&effects, &other), "{other:?}");
     }
+}
+
+/// Wherever `XDG_RUNTIME_DIR` lies: beneath `/run/user` or not.
+#[test]
+fn the_runtime_directory_is_granted_by_its_variable_and_nobody_elses_is() {
+    let effects = [
+        fs(FsOp::Read, "${RUNTIME_DIR}/app/settings", None),
+        fs(FsOp::Create, "${RUNTIME_DIR}/app.sock", None),
+        net(NetEffectOp::Bind, "unix", Some("${RUNTIME_DIR}/app.sock"), None),
+        net(NetEffectOp::Connect, "unix", Some("${RUNTIME_DIR}/bus"), None),
+    ];
+    check(&effects, &[("${RUNTIME_DIR}", "read write")]);
+    let profile = suggest(&effects, &[], &[]);
+    let rules: Vec<&str> = profile.net.iter().map(String::as_str).collect();
+    assert_eq!(rules, ["unix:${RUNTIME_DIR}/app.sock", "unix:${RUNTIME_DIR}/bus"]);
+    for other in [
+        fs(FsOp::Read, "/run/user/1000/app/settings", None),
+        fs(FsOp::Read, "/run/user/1000", None),
+        net(NetEffectOp::Connect, "unix", Some("/run/user/1000/bus"), None),
+    ] {
+        assert!(!is_allowed(&effects, &other), "{other:?}");
+    }
+    // Where names are made in it, its sockets are as well; where not, only those that were used.
+    let private = net(NetEffectOp::Connect, "unix", Some("${RUNTIME_DIR}/systemd/private"), None);
+    assert!(!is_allowed(&effects[3..], &private));
 }
 
 #[test]
@@ -226,6 +313,7 @@ fn name() -> impl Strategy<Value = String> {
         "${WORKDIR}",
         "${HOME}",
         "${TMPDIR}",
+        "${RUNTIME_DIR}",
         "/tmp",
         "/proc/${PID}",
     ]);

@@ -1,0 +1,85 @@
+//! The secrets found in one text: what overlaps is one, and what only refers to a secret is none. Pure.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Secret;
+use crate::profile::effort::looked_at;
+
+/// Secrets of one text, without overlap: of two that do, all is one.
+#[derive(Debug, Default)]
+pub(in crate::profile) struct Found(BTreeMap<usize, (usize, &'static str)>);
+
+impl Found {
+    /// Those found before.
+    pub(in crate::profile) fn from_secrets(secrets: &[Secret]) -> Self {
+        Self(secrets.iter().map(|secret| (secret.range.start, (secret.range.end, secret.rule))).collect())
+    }
+
+    /// Adds one that is not empty. What it overlaps becomes a part of it: no piece of either may stay.
+    pub(in crate::profile) fn add(&mut self, mut range: Range<usize>, rule: &'static str) {
+        if range.is_empty() {
+            return;
+        }
+        while let Some((&start, &(end, _))) = self.0.range(..range.end).next_back()
+            && end > range.start
+        {
+            if start <= range.start && end >= range.end {
+                return;
+            }
+            looked_at(1);
+            self.0.remove(&start);
+            range = range.start.min(start)..range.end.max(end);
+        }
+        self.0.insert(range.start, (range.end, rule));
+    }
+
+    /// Adds a whole value, in place of whatever was found inside it. What only refers to a secret (`$TOKEN`, `@file`,
+    /// `env:NAME`, nothing) stays, and so does the user of `user:password`.
+    pub(super) fn add_value(&mut self, text: &[u8], mut range: Range<usize>, rule: &'static str) {
+        let value = &text[range.clone()];
+        let is_reference = matches!(value.trim_ascii_start().first(), None | Some(b'$' | b'@' | b'-'))
+            || [&b"env:"[..], b"file:", b"fd:"].iter().any(|kind| value.starts_with(kind))
+            // A file of cookies, not the cookies.
+            || (rule == "cookie-flag" && !value.contains(&b'='));
+        if is_reference {
+            return;
+        }
+        if value.starts_with(b"pass:") {
+            range.start += b"pass:".len();
+        }
+        if rule == "credential-flag" {
+            range.start += end_of_user(value).map_or(0, |colon| colon + 1);
+        }
+        // What stands behind the scheme or the user may be a reference too.
+        if text[range.clone()].first() == Some(&b'$') {
+            return;
+        }
+        // It is told under this rule, even where another found the same.
+        while let Some((&start, &(end, _))) = self.0.range(range.clone()).next_back()
+            && end <= range.end
+        {
+            self.0.remove(&start);
+        }
+        self.add(range, rule);
+    }
+
+    /// All of them, in order.
+    pub(in crate::profile) fn into_secrets(self) -> Vec<Secret> {
+        self.0.into_iter().map(|(start, (end, rule))| Secret { range: start..end, rule }).collect()
+    }
+}
+
+/// Where the user of `user:password` (or `user%password`) ends. Within `${…}` nothing does.
+fn end_of_user(value: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while at < value.len() {
+        if value[at..].starts_with(b"${") {
+            at += value[at..].iter().position(|&byte| byte == b'}')?;
+        } else if matches!(value[at], b':' | b'%') {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
+}
