@@ -20,21 +20,46 @@ impl Digest {
         Self(raw)
     }
 
+    /// The 32 bytes.
+    pub fn as_raw(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The 64 hex digits, without the prefix.
     pub fn hex(&self) -> String {
+        self.text().as_str()[PREFIX.len()..].to_owned()
+    }
+
+    /// As it is printed, without a place in memory of its own.
+    pub fn text(&self) -> DigestText {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut out = String::with_capacity(64);
-        for byte in self.0 {
-            out.push(DIGITS[usize::from(byte >> 4)] as char);
-            out.push(DIGITS[usize::from(byte & 15)] as char);
+        let mut text = [0; PREFIX.len() + 64];
+        let (prefix, hex) = text.split_at_mut(PREFIX.len());
+        prefix.copy_from_slice(PREFIX.as_bytes());
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
         }
-        out
+        DigestText(text)
+    }
+}
+
+const PREFIX: &str = "sha256:";
+
+/// A digest as it is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DigestText([u8; PREFIX.len() + 64]);
+
+impl DigestText {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("the prefix and hex digits are ASCII")
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        f.write_str(self.text().as_str())
     }
 }
 
@@ -53,7 +78,7 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        let hex = text.strip_prefix("sha256:").ok_or(DigestError)?.as_bytes();
+        let hex = text.strip_prefix(PREFIX).ok_or(DigestError)?.as_bytes();
         if hex.len() != 64 {
             return Err(DigestError);
         }

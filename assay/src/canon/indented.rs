@@ -1,5 +1,8 @@
 //! A [`Value`] as JSON for people too: indented, small things on one line. Pure.
 
+use std::io;
+
+use super::node::{Item, Node, Portions, Scalar};
 use super::value::Value;
 use super::write;
 use super::yaml::quoted;
@@ -16,6 +19,74 @@ pub fn write(members: &[(&str, &Value)]) -> String {
     }
     out.push_str("}\n");
     out
+}
+
+/// The same, made while it is written.
+pub fn write_nodes(members: Vec<(String, Node<'_>)>, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut out = Portions::new(out);
+    map(members, 0, &mut out)?;
+    out.text.push('\n');
+    out.end()
+}
+
+fn map(members: Vec<(String, Node<'_>)>, depth: usize, out: &mut Portions<'_>) -> io::Result<()> {
+    out.text.push('{');
+    for (position, (key, node)) in members.into_iter().enumerate() {
+        begin(position, depth, &mut out.text);
+        quoted(&key, &mut out.text);
+        out.text.push_str(": ");
+        match node {
+            Node::Value(value) => json(&value, depth + 1, &mut out.text),
+            Node::Map(members) => map(members, depth + 1, out)?,
+            Node::List(items) => list(items, depth + 1, out)?,
+        }
+        out.pass()?;
+    }
+    end(depth, '}', &mut out.text);
+    Ok(())
+}
+
+fn list<'a>(items: impl Iterator<Item = Item<'a>>, depth: usize, out: &mut Portions<'_>) -> io::Result<()> {
+    out.text.push('[');
+    let mut is_empty = true;
+    for (position, item) in items.enumerate() {
+        is_empty = false;
+        begin(position, depth, &mut out.text);
+        match item {
+            Item::Flat(flat) => {
+                out.text.push('{');
+                for (position, (key, value)) in flat.members().iter().enumerate() {
+                    out.text.push_str(if position > 0 { ", " } else { "" });
+                    quoted(key, &mut out.text);
+                    out.text.push_str(": ");
+                    match value {
+                        Scalar::Text(text) => quoted(text, &mut out.text),
+                        Scalar::Count(_) | Scalar::Bool(_) => value.append(&mut out.text),
+                    }
+                }
+                out.text.push('}');
+            }
+            Item::Object(object) => json(&Value::Object(object), depth + 1, &mut out.text),
+        }
+        out.pass()?;
+    }
+    if is_empty {
+        out.text.push(']');
+    } else {
+        end(depth, ']', &mut out.text);
+    }
+    Ok(())
+}
+
+fn begin(position: usize, depth: usize, out: &mut String) {
+    out.push_str(if position > 0 { ",\n" } else { "\n" });
+    out.push_str(&"  ".repeat(depth + 1));
+}
+
+fn end(depth: usize, bracket: char, out: &mut String) {
+    out.push('\n');
+    out.push_str(&"  ".repeat(depth));
+    out.push(bracket);
 }
 
 fn json(value: &Value, depth: usize, out: &mut String) {

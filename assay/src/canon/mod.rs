@@ -2,7 +2,9 @@
 
 pub mod digest;
 pub mod indented;
+pub mod node;
 pub mod read;
+pub mod shape;
 pub mod value;
 pub mod write;
 pub mod yaml;

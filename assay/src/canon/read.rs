@@ -2,12 +2,15 @@
 //!
 //! Pure. Refused, beyond what JSON itself refuses: a byte order mark, a key that occurs twice in its object, a
 //! lone surrogate, a number with a fraction or an exponent, an integer beyond ±(2^53−1), nesting deeper than
-//! [`MAX_DEPTH`], anything after the value. White space and other spellings of the same value are accepted: whether
-//! the bytes are canonical is told by writing the value again.
+//! [`MAX_DEPTH`], anything after the value. White space and other spellings of the same value are accepted, and told
+//! from the canonical text while they are read.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Range;
 
-use super::value::{Integer, MAX_INTEGER, Object, Value};
+use super::value::{Integer, MAX_INTEGER, Object, Value, key_order};
+use super::write::plain_len;
 
 /// How deep arrays and objects may nest.
 pub const MAX_DEPTH: usize = 64;
@@ -80,25 +83,45 @@ impl fmt::Display for Fault {
 
 /// Reads exactly one value.
 pub fn parse(bytes: &[u8]) -> Result<Value, ReadError> {
+    let mut value = Value::Null;
+    parse_over(&mut value, bytes, "")?;
+    Ok(value)
+}
+
+/// What is known of a text beside the value that it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spelling {
+    /// Whether writing the value gives just these bytes.
+    pub is_canonical: bool,
+    /// Where the value of the member stands that was asked for, when the text is an object and has it.
+    pub member: Option<Range<usize>>,
+}
+
+/// Reads exactly one value in the place of another one, whose strings and lists are used again: of a million texts that are
+/// alike, hardly any takes new memory. After an error the value is any.
+pub fn parse_over(value: &mut Value, bytes: &[u8], member: &str) -> Result<Spelling, ReadError> {
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return Err(ReadError { offset: 0, fault: Fault::ByteOrderMark });
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ReadError { offset: error.valid_up_to(), fault: Fault::Encoding })?;
-    let mut reader = Reader { text, at: 0, depth: 0 };
+    let spelling = Spelling { is_canonical: true, member: None };
+    let mut reader = Reader { text, at: 0, depth: 0, member, spelling };
     reader.skip_space();
-    let value = reader.value()?;
+    reader.value(value)?;
     reader.skip_space();
     if reader.at < text.len() {
         return reader.fail(Fault::Trailing);
     }
-    Ok(value)
+    Ok(reader.spelling)
 }
 
 struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    member: &'a str,
+    spelling: Spelling,
 }
 
 impl Reader<'_> {
@@ -113,6 +136,7 @@ impl Reader<'_> {
     fn skip_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
+            self.spelling.is_canonical = false;
         }
     }
 
@@ -129,17 +153,25 @@ impl Reader<'_> {
         }
     }
 
-    fn value(&mut self) -> Result<Value, ReadError> {
-        match self.peek() {
-            Some(b'{') => self.object(),
-            Some(b'[') => self.array(),
-            Some(b'"') => self.string().map(Value::String),
-            Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(b't') => self.literal("true", Value::Bool(true)),
-            Some(b'f') => self.literal("false", Value::Bool(false)),
-            Some(b'n') => self.literal("null", Value::Null),
-            _ => self.unexpected(),
-        }
+    fn value(&mut self, value: &mut Value) -> Result<(), ReadError> {
+        *value = match self.peek() {
+            Some(b'{') => return self.object(value),
+            Some(b'[') => return self.array(value),
+            Some(b'"') => {
+                if let Value::String(text) = value {
+                    return self.string(text);
+                }
+                let mut text = String::new();
+                self.string(&mut text)?;
+                Value::String(text)
+            }
+            Some(b'-' | b'0'..=b'9') => self.number()?,
+            Some(b't') => self.literal("true", Value::Bool(true))?,
+            Some(b'f') => self.literal("false", Value::Bool(false))?,
+            Some(b'n') => self.literal("null", Value::Null)?,
+            _ => return self.unexpected(),
+        };
+        Ok(())
     }
 
     fn literal(&mut self, word: &str, value: Value) -> Result<Value, ReadError> {
@@ -181,41 +213,73 @@ impl Reader<'_> {
         is_empty
     }
 
-    fn array(&mut self) -> Result<Value, ReadError> {
+    fn array(&mut self, value: &mut Value) -> Result<(), ReadError> {
         self.enter()?;
-        let mut elements = Vec::new();
-        if self.is_empty(b']') {
-            return Ok(Value::Array(elements));
-        }
-        loop {
-            elements.push(self.value()?);
-            if !self.continues(b']')? {
-                return Ok(Value::Array(elements));
+        let mut elements = match std::mem::replace(value, Value::Null) {
+            Value::Array(elements) => elements,
+            _ => Vec::new(),
+        };
+        let mut filled = 0;
+        let mut goes_on = !self.is_empty(b']');
+        while goes_on {
+            if filled == elements.len() {
+                elements.push(Value::Null);
             }
+            self.value(&mut elements[filled])?;
+            filled += 1;
+            goes_on = self.continues(b']')?;
         }
+        elements.truncate(filled);
+        *value = Value::Array(elements);
+        Ok(())
     }
 
-    fn object(&mut self) -> Result<Value, ReadError> {
+    fn object(&mut self, value: &mut Value) -> Result<(), ReadError> {
         self.enter()?;
-        let mut members = Vec::new();
+        let mut members = match std::mem::replace(value, Value::Null) {
+            Value::Object(object) => object.into_vec(),
+            _ => Vec::new(),
+        };
+        let mut filled = 0;
+        // Where the keys stand, from the first on that does not come behind the one before it.
         let mut places = Vec::new();
-        if self.is_empty(b'}') {
-            return Ok(Value::Object(Object::new()));
-        }
-        loop {
-            places.push(self.at);
-            let key = self.string()?;
+        let mut goes_on = !self.is_empty(b'}');
+        while goes_on {
+            let place = self.at;
+            if filled == members.len() {
+                members.push((String::new(), Value::Null));
+            }
+            let (before, rest) = members.split_at_mut(filled);
+            let (key, member) = &mut rest[0];
+            self.string(key)?;
+            let is_behind = before.last().is_none_or(|(last, _)| key_order(last, key) == Ordering::Less);
+            if !(is_behind && places.is_empty()) {
+                places.push(place);
+            }
             self.skip_space();
             self.expect(b':')?;
             self.skip_space();
-            members.push((key, self.value()?));
-            if !self.continues(b'}')? {
-                // Sorted once, at the end: a text of many keys in disorder would take the square of its length.
-                return Object::from_members(members)
-                    .map(Value::Object)
-                    .map_err(|(at, key)| ReadError { offset: places[at], fault: Fault::DuplicateKey(key) });
+            let start = self.at;
+            self.value(member)?;
+            if self.depth == 1 && key == self.member {
+                self.spelling.member = Some(start..self.at);
             }
+            filled += 1;
+            goes_on = self.continues(b'}')?;
         }
+        members.truncate(filled);
+        *value = Value::Object(if places.is_empty() {
+            Object::from_ordered(members)
+        } else {
+            self.spelling.is_canonical = false;
+            // Sorted once, at the end: a text of many keys in disorder would take the square of its length.
+            let first = filled - places.len();
+            Object::from_members(members).map_err(|(at, key)| ReadError {
+                offset: places[at - first],
+                fault: Fault::DuplicateKey(key),
+            })?
+        });
+        Ok(())
     }
 
     fn number(&mut self) -> Result<Value, ReadError> {
@@ -250,25 +314,22 @@ impl Reader<'_> {
         Err(ReadError { offset: start, fault })
     }
 
-    fn string(&mut self) -> Result<String, ReadError> {
+    fn string(&mut self, out: &mut String) -> Result<(), ReadError> {
         self.expect(b'"')?;
-        let mut out = String::new();
+        out.clear();
         loop {
             let rest = &self.text.as_bytes()[self.at..];
-            let Some(plain) = rest.iter().position(|byte| *byte < 0x20 || *byte == b'"' || *byte == b'\\')
-            else {
-                self.at = self.text.len();
-                return self.fail(Fault::End);
-            };
+            let plain = plain_len(rest);
             out.push_str(&self.text[self.at..self.at + plain]);
             self.at += plain;
-            match rest[plain] {
-                b'"' => {
+            match rest.get(plain) {
+                None => return self.fail(Fault::End),
+                Some(b'"') => {
                     self.at += 1;
-                    return Ok(out);
+                    return Ok(());
                 }
-                b'\\' => out.push(self.escape()?),
-                _ => return self.fail(Fault::Control),
+                Some(b'\\') => out.push(self.escape()?),
+                Some(_) => return self.fail(Fault::Control),
             }
         }
     }
@@ -279,7 +340,10 @@ impl Reader<'_> {
         let c = match self.peek() {
             Some(b'"') => '"',
             Some(b'\\') => '\\',
-            Some(b'/') => '/',
+            Some(b'/') => {
+                self.spelling.is_canonical = false;
+                '/'
+            }
             Some(b'b') => '\u{8}',
             Some(b'f') => '\u{c}',
             Some(b'n') => '\n',
@@ -287,7 +351,14 @@ impl Reader<'_> {
             Some(b't') => '\t',
             Some(b'u') => {
                 self.at += 1;
+                let digits = self.at;
                 let high = self.hex4()?;
+                // Only a control that has no shorter escape is written so, in lower case.
+                let is_shortest = high < 0x20 && !matches!(high, 0x08..=0x0a | 0x0c | 0x0d);
+                if !is_shortest || self.text[digits..self.at].bytes().any(|digit| digit.is_ascii_uppercase())
+                {
+                    self.spelling.is_canonical = false;
+                }
                 return self.finish_unicode(start, high);
             }
             _ => return self.unexpected(),
@@ -421,7 +492,65 @@ mod tests {
         assert_eq!(error.position(b"{\n  \"a\": 1,\n  \"a\": 2}"), (3, 3));
     }
 
+    /// Whether a text is canonical, and where its member is, against its value written again.
+    fn check_spelling(text: &[u8]) {
+        match (parse(text), parse_over(&mut Value::Null, text, "a")) {
+            (Err(error), over) => assert_eq!(over, Err(error)),
+            (Ok(fresh), over) => {
+                let spelling = over.unwrap();
+                assert_eq!(
+                    spelling.is_canonical,
+                    to_string(&fresh).as_bytes() == text,
+                    "{}",
+                    text.escape_ascii()
+                );
+                let member = spelling.member.map(|range| parse(&text[range]).unwrap());
+                assert_eq!(member.as_ref(), fresh.as_object().and_then(|object| object.get("a")));
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_canonical_when_writing_its_value_gives_the_same() {
+        for text in [
+            r#"{"a":1,"b":[true,null,-7]}"#,
+            r#"{"b":1,"a":2}"#,
+            r#"{"x":{"b":0,"a":0},"a":[]}"#,
+            r#"{"b":{"a":1}}"#,
+            r#"{"a": 1}"#,
+            r#" {"a":1}"#,
+            r#"{"a":1} "#,
+            "[1, 2]",
+            r#""\/""#,
+            r#""/""#,
+            r#""\u0000\u001f\u000b""#,
+            r#""\u001F""#,
+            r#""\u000a""#,
+            r#""\n\t\r\b\f\"\\""#,
+            r#""\u007f""#,
+            r#""\u00e9""#,
+            r#""\ud83d\ude00""#,
+            r#""\u0022""#,
+            "{\"\u{fb33}\":1,\"\u{1f600}\":2}",
+            "{\"\u{1f600}\":2,\"\u{fb33}\":1}",
+            r#"{"a\u0041":1}"#,
+        ] {
+            check_spelling(text.as_bytes());
+        }
+        for high in 0..=0xff {
+            check_spelling(format!("\"\\u{high:04x}\"").as_bytes());
+            check_spelling(format!("\"\\u{high:04X}\"").as_bytes());
+        }
+    }
+
     proptest::proptest! {
+        #[test]
+        fn any_text_is_known_for_canonical_or_not(text in "[\\[\\]{}\",:0-9ab\\\\uF. -]{0,24}") {
+            check_spelling(text.as_bytes());
+            check_spelling(format!("{{\"a\":{text}}}").as_bytes());
+            check_spelling(format!("{{\"b\":\"{text}\",\"a\":7}}").as_bytes());
+        }
+
         #[test]
         fn no_bytes_make_it_panic_and_what_it_accepts_others_accept(bytes: Vec<u8>) {
             if parse(&bytes).is_ok() {

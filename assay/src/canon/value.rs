@@ -175,6 +175,17 @@ impl Object {
         }
     }
 
+    /// An object of members that are in order, no key twice.
+    pub(super) fn from_ordered(members: Vec<(String, Value)>) -> Self {
+        debug_assert!(members.windows(2).all(|pair| key_order(&pair[0].0, &pair[1].0) == Ordering::Less));
+        Self(members)
+    }
+
+    /// The members as they lie here.
+    pub(super) fn into_vec(self) -> Vec<(String, Value)> {
+        self.0
+    }
+
     /// Adds a member; false, and nothing changed, when the key is there already. For objects of a few members; of many
     /// in disorder, [`Self::from_members`] makes one faster.
     pub fn insert(&mut self, key: String, value: Value) -> bool {
@@ -189,12 +200,12 @@ impl Object {
 
     /// Whether the key is there.
     pub fn contains(&self, key: &str) -> bool {
-        self.place(key).is_ok()
+        self.find(key).is_some()
     }
 
     /// The member of this key.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.place(key).ok().map(|at| &self.0[at].1)
+        self.find(key).map(|at| &self.0[at].1)
     }
 
     /// The member of this key, when it is a string.
@@ -204,12 +215,17 @@ impl Object {
 
     /// Takes the member of this key out.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
-        self.place(key).ok().map(|at| self.0.remove(at).1)
+        self.find(key).map(|at| self.0.remove(at).1)
     }
 
     /// The members in canonical order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
+    }
+
+    /// The members in canonical order, taken out.
+    pub fn into_members(self) -> impl Iterator<Item = (String, Value)> {
+        self.0.into_iter()
     }
 
     /// How many members it has.
@@ -220,6 +236,16 @@ impl Object {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Of a few members, each is looked at: whether two texts are equal is mostly told by their lengths, which one comes
+    /// first is not.
+    fn find(&self, key: &str) -> Option<usize> {
+        const FEW: usize = 32;
+        if self.0.len() <= FEW {
+            return self.0.iter().position(|(at, _)| at == key);
+        }
+        self.place(key).ok()
     }
 
     fn place(&self, key: &str) -> Result<usize, usize> {
@@ -247,7 +273,7 @@ impl<const N: usize> From<[(&str, Value); N]> for Object {
 
 /// RFC 8785, 3.2.3: keys are ordered by their UTF-16 code units. That differs from the order of UTF-8 bytes only
 /// where a surrogate pair meets U+E000 to U+FFFF.
-fn key_order(a: &str, b: &str) -> Ordering {
+pub(super) fn key_order(a: &str, b: &str) -> Ordering {
     // Up to the first byte that differs they are the same text; there, ASCII in either settles it.
     let (x, y) = (a.as_bytes(), b.as_bytes());
     match x.iter().zip(y).position(|(x, y)| x != y) {
@@ -306,5 +332,19 @@ mod tests {
         assert_eq!(again, Err((3, "a".to_owned())), "a second key is refused");
         assert_eq!(object.remove("1"), Some(Value::Null));
         assert_eq!(object.len(), 6);
+    }
+
+    #[test]
+    fn a_member_is_found_among_few_and_among_many() {
+        for count in [0, 1, 5, 31, 32, 33, 34, 100] {
+            let mut object = Object::new();
+            for n in 0..count {
+                object.set(&format!("{n:03}"), Value::count(n));
+            }
+            for n in 0..count {
+                assert_eq!(object.get(&format!("{n:03}")), Some(&Value::count(n)));
+            }
+            assert!(!object.contains("0000") && !object.contains(&format!("{count:03}")));
+        }
     }
 }

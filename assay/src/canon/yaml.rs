@@ -5,14 +5,16 @@
 //! depth and number of nodes.
 
 use std::fmt::Write as _;
+use std::io;
 
 use serde_saphyr::granit_parser::{Event, Options, Parser, ScalarStyle};
 
+use super::node::{Item, Node, Portions, Scalar};
 use super::value::{Integer, Object, Value};
 use super::write::append_string;
 
 /// The deepest nesting that is read.
-const MAX_DEPTH: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 /// The most nodes that are read.
 const MAX_NODES: usize = 20_000_000;
 /// The longest text that is read.
@@ -27,11 +29,108 @@ pub fn write(members: &[(&str, &Value)]) -> String {
     out
 }
 
+/// The same, made while it is written.
+pub fn write_nodes(members: Vec<(String, Node<'_>)>, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut out = Portions::new(out);
+    for (key, node) in members {
+        node_member(&key, node, 0, &mut out)?;
+    }
+    out.end()
+}
+
+fn node_member(key: &str, node: Node<'_>, depth: usize, out: &mut Portions<'_>) -> io::Result<()> {
+    match node {
+        Node::Value(value) => member(key, &value, depth, &mut out.text),
+        Node::Map(members) => {
+            indent(depth, &mut out.text);
+            block_key(key, depth, &mut out.text);
+            out.text.push('\n');
+            for (key, node) in members {
+                node_member(&key, node, depth + 1, out)?;
+            }
+        }
+        Node::List(items) => {
+            indent(depth, &mut out.text);
+            block_key(key, depth, &mut out.text);
+            let mut is_empty = true;
+            for item in items {
+                if std::mem::take(&mut is_empty) {
+                    out.text.push('\n');
+                }
+                indent(depth + 1, &mut out.text);
+                out.text.push('-');
+                list_item(&item, depth + 1, &mut out.text);
+                out.pass()?;
+            }
+            if is_empty {
+                out.text.push_str(" []\n");
+            }
+        }
+    }
+    out.pass()
+}
+
+/// What follows the dash.
+fn list_item(item: &Item<'_>, depth: usize, out: &mut String) {
+    match item {
+        Item::Flat(flat) if flat.members().len() <= FLOW_MEMBERS => {
+            out.push_str(" {");
+            for (position, (key, value)) in flat.members().iter().enumerate() {
+                if position > 0 {
+                    out.push_str(", ");
+                }
+                scalar(key, out);
+                out.push_str(": ");
+                match value {
+                    Scalar::Text(text) => scalar(text, out),
+                    Scalar::Count(_) | Scalar::Bool(_) => value.append(out),
+                }
+            }
+            out.push_str("}\n");
+        }
+        Item::Flat(flat) => entries_after_dash(&flat.to_object(), depth, out),
+        Item::Object(object) => {
+            let value = Value::Object(object.clone());
+            if is_small(&value) {
+                nested(&value, depth, out);
+            } else {
+                entries_after_dash(object, depth, out);
+            }
+        }
+    }
+}
+
 fn member(key: &str, value: &Value, depth: usize, out: &mut String) {
     indent(depth, out);
-    scalar(key, out);
-    out.push(':');
+    block_key(key, depth, out);
     nested(value, depth, out);
+}
+
+/// The longest key that is written without a sign before it. YAML takes no longer one than 1024 characters for a key, and
+/// some readers count its quotes and escapes too.
+const LONGEST_PLAIN_KEY: usize = 1000;
+
+/// A key and its colon.
+fn block_key(key: &str, depth: usize, out: &mut String) {
+    let start = out.len();
+    scalar(key, out);
+    if out.len() - start > LONGEST_PLAIN_KEY {
+        out.insert_str(start, "? ");
+        out.push('\n');
+        indent(depth, out);
+    }
+    out.push(':');
+}
+
+/// The same within a line.
+fn flow_key(key: &str, out: &mut String) {
+    let start = out.len();
+    scalar(key, out);
+    if out.len() - start > LONGEST_PLAIN_KEY {
+        out.insert_str(start, "? ");
+        out.push(' ');
+    }
+    out.push_str(": ");
 }
 
 /// What follows `key:` or stands beneath `-`.
@@ -74,8 +173,7 @@ fn entries_after_dash(object: &Object, depth: usize, out: &mut String) {
         } else {
             indent(depth + 1, out);
         }
-        scalar(key, out);
-        out.push(':');
+        block_key(key, depth + 1, out);
         nested(value, depth + 1, out);
     }
 }
@@ -86,13 +184,17 @@ fn indent(depth: usize, out: &mut String) {
     }
 }
 
+/// The most members of a mapping on one line.
+const FLOW_MEMBERS: usize = 8;
+
 /// Scalars, and short lists and mappings of scalars.
 fn is_small(value: &Value) -> bool {
     let is_scalar = |value: &Value| !matches!(value, Value::Array(_) | Value::Object(_));
     match value {
         Value::Array(elements) => elements.len() <= 64 && elements.iter().all(is_scalar),
         Value::Object(object) => {
-            object.is_empty() || (object.len() <= 8 && object.iter().all(|(_, value)| is_scalar(value)))
+            object.is_empty()
+                || (object.len() <= FLOW_MEMBERS && object.iter().all(|(_, value)| is_scalar(value)))
         }
         Value::Null | Value::Bool(_) | Value::Integer(_) | Value::String(_) => true,
     }
@@ -122,8 +224,7 @@ fn flow(value: &Value, out: &mut String) {
                 if position > 0 {
                     out.push_str(", ");
                 }
-                scalar(key, out);
-                out.push_str(": ");
+                flow_key(key, out);
                 flow(value, out);
             }
             out.push('}');
@@ -154,10 +255,13 @@ fn is_plain(text: &str) -> bool {
         && !is_taken
 }
 
-/// JSON's string, with what YAML does not print and what breaks its lines written out too.
+/// JSON's string, with what YAML does not print, what breaks its lines and what turns the order of its letters written
+/// out too.
 pub(super) fn quoted(text: &str, out: &mut String) {
     let is_unprintable = |c: char| {
-        matches!(c, '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+        matches!(c,
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+            | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !text.contains(is_unprintable) {
         append_string(text, out);
@@ -296,6 +400,8 @@ fn plain_value(text: String, style: ScalarStyle) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -336,13 +442,40 @@ mod tests {
         #[test]
         fn another_reader_reads_the_same(text: String) {
             let yaml = write(&[("root", &Value::String(text.clone()))]);
-            let read: std::collections::BTreeMap<String, String> = serde_saphyr::from_str(&yaml).unwrap();
+            let read: BTreeMap<String, String> = serde_saphyr::from_str(&yaml).unwrap();
             prop_assert_eq!(&read["root"], &text);
         }
 
         #[test]
         fn any_text_is_read_or_refused(text: String) {
             let _ = read(&text);
+        }
+    }
+
+    #[test]
+    fn a_key_of_any_length_is_read_back_wherever_it_stands() {
+        let object = |key: &str, value: Value| Value::Object(Object::from([(key, value)]));
+        for length in [1, 998, 1000, 1001, 1022, 1023, 1024, 1025, 4096, 50_000] {
+            for letter in ["a", " ", "\u{e9}", "\"", "\u{85}"] {
+                let key = letter.repeat(length);
+                let long = Value::Array(vec![Value::Array(vec!["x".into()]), object(&key, "y".into())]);
+                let value = Value::Array(vec![
+                    object(&key, "z".into()),
+                    object(&key, long.clone()),
+                    Object::from([("a b", long.clone()), (&*key, long)]).into(),
+                ]);
+                let text = write(&[("root", &value), (&key, &value)]);
+                let read = read(&text).unwrap_or_else(|error| panic!("{length} {letter:?}: {error}"));
+                let read = read.as_object().unwrap();
+                assert!(
+                    read.get("root") == Some(&value) && read.get(&key) == Some(&value),
+                    "{length} {letter:?}"
+                );
+                let text = write(&[("root", &object(&key, "z".into()))]);
+                let other: BTreeMap<String, BTreeMap<String, String>> =
+                    serde_saphyr::from_str(&text).unwrap();
+                assert_eq!(other["root"][&key], "z");
+            }
         }
     }
 
