@@ -5,12 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::canon::digest::Digest;
 use crate::canon::read;
 use crate::canon::value::{Object, Value};
+use crate::evidence::halves::{Half, Halves};
 use crate::evidence::verify::Event;
 use crate::evidence::view::{Content, View};
 use crate::observe::loss::Kind as CoverageKind;
+
+mod pair;
+mod told;
+
+use pair::pair;
+pub use told::Told;
 
 /// What a change concerns, in the order they are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,16 +72,19 @@ impl Kind {
 pub struct Change {
     /// What it concerns.
     pub kind: Kind,
-    /// The operation; for a change of operation the one before.
-    pub op: String,
-    /// The name, endpoint or component.
-    pub subject: String,
-    /// What the first bundle has.
-    pub before: Option<Value>,
-    /// What the second bundle has.
-    pub after: Option<Value>,
     /// Which aspect differs, when both have it.
     pub aspect: Option<Aspect>,
+    sides: Sides,
+}
+
+/// Which bundle has it. Nearly all changes have one side, and there may be very many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Sides {
+    Before(Told),
+    After(Told),
+    Both(Box<(Told, Told)>),
+    /// It is the other half of another change.
+    Joined,
 }
 
 /// What differs where both bundles have something.
@@ -92,12 +101,61 @@ pub enum Aspect {
 }
 
 impl Change {
+    /// What the first bundle has.
+    pub fn before(&self) -> Option<&Told> {
+        match &self.sides {
+            Sides::Before(told) => Some(told),
+            Sides::Both(both) => Some(&both.0),
+            Sides::After(_) | Sides::Joined => None,
+        }
+    }
+
+    /// What the second bundle has.
+    pub fn after(&self) -> Option<&Told> {
+        match &self.sides {
+            Sides::After(told) => Some(told),
+            Sides::Both(both) => Some(&both.1),
+            Sides::Before(_) | Sides::Joined => None,
+        }
+    }
+
+    /// The operation; for a change of operation the one before.
+    pub fn op(&self) -> &str {
+        self.before().or(self.after()).map_or("", Told::op)
+    }
+
+    /// The name, endpoint or component.
+    pub fn subject(&self) -> &str {
+        self.after().or(self.before()).map_or("", Told::subject)
+    }
+
     /// `added`, `removed` or `changed`.
     pub fn word(&self) -> &'static str {
-        match (&self.before, &self.after) {
-            (None, _) => "added",
-            (_, None) => "removed",
-            _ => "changed",
+        match self.sides {
+            Sides::After(_) => "added",
+            Sides::Before(_) => "removed",
+            Sides::Both(_) | Sides::Joined => "changed",
+        }
+    }
+
+    /// The one side of it that is known, while its other half is looked for.
+    fn single(&self) -> Option<&Told> {
+        match &self.sides {
+            Sides::Before(told) | Sides::After(told) => Some(told),
+            Sides::Both(_) | Sides::Joined => None,
+        }
+    }
+
+    fn is_told(&self) -> bool {
+        self.sides != Sides::Joined
+    }
+
+    /// Takes in what it was before.
+    fn join(&mut self, old: &mut Self, aspect: Aspect) {
+        let take = |change: &mut Self| std::mem::replace(&mut change.sides, Sides::Joined);
+        if let (Sides::Before(before), Sides::After(after)) = (take(old), take(self)) {
+            self.sides = Sides::Both(Box::new((before, after)));
+            self.aspect = Some(aspect);
         }
     }
 }
@@ -105,12 +163,32 @@ impl Change {
 /// What one reading of a bundle tells.
 #[derive(Debug, Clone, Default)]
 pub struct Outline {
-    /// By place in the bundle; `None` for events that are compared by what they say.
-    by_place: Vec<Option<Digest>>,
-    sorted: Vec<Digest>,
+    /// By place in the bundle, half a content hash; none of events that are compared by what they say.
+    hashes: Vec<Half>,
     command: Option<Value>,
     outcome: Option<Value>,
     coverage: BTreeMap<&'static str, Value>,
+}
+
+/// Which events of a bundle the other one lacks, by place.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lacking(Vec<bool>);
+
+impl Lacking {
+    /// Whether the event at this place is one of them.
+    pub fn has(&self, place: u64) -> bool {
+        usize::try_from(place).ok().and_then(|place| self.0.get(place)).copied().unwrap_or(false)
+    }
+}
+
+/// What the second lacks of the first, and the first of the second. The hashes are dropped.
+pub fn lacking(first: &mut Outline, second: &mut Outline) -> (Lacking, Lacking) {
+    let (first, second) = (std::mem::take(&mut first.hashes), std::mem::take(&mut second.hashes));
+    let one_way = |of: &[Half], other: &[Half]| {
+        let other = Halves::new(other.to_vec());
+        Lacking(of.iter().map(|half| *half != Half::NONE && !other.has(*half)).collect())
+    };
+    (one_way(&first, &second), one_way(&second, &first))
 }
 
 impl Outline {
@@ -119,7 +197,7 @@ impl Outline {
         let view = View::new(event);
         let field = |key: &str| event.data().and_then(|data| data.get(key)).cloned();
         let is_frame = matches!(view.content, Content::Started | Content::Summary | Content::Finished);
-        self.by_place.push((!is_frame).then_some(event.content_hash));
+        self.hashes.push(if is_frame { Half::NONE } else { event.half_hash() });
         match view.content {
             Content::Started => self.command = self.command.take().or_else(|| field("command")),
             Content::Summary => {
@@ -132,18 +210,6 @@ impl Outline {
             Content::Finished => self.outcome = self.outcome.take().or_else(|| field("outcome")),
             _ => {}
         }
-    }
-
-    /// Makes it ready for [`Picker`].
-    pub fn finish(&mut self) {
-        self.sorted = self.by_place.iter().flatten().copied().collect();
-        self.sorted.sort_unstable();
-    }
-
-    /// Whether the event at this place is one that the other bundle does not have.
-    pub fn lacks(&self, place: u64, other: &Self) -> bool {
-        let hash = usize::try_from(place).ok().and_then(|place| self.by_place.get(place)).copied().flatten();
-        hash.is_some_and(|hash| other.sorted.binary_search(&hash).is_err())
     }
 }
 
@@ -164,7 +230,7 @@ fn coverage(summary: &Object, kind: CoverageKind) -> Value {
     Object::from([("coverage", word.into()), ("reasons", reasons.into())]).into()
 }
 
-/// Takes what one bundle has and the other lacks ([`Outline::lacks`]).
+/// Takes what one bundle has and the other lacks ([`lacking`]).
 #[derive(Debug)]
 pub struct Picker {
     picked: Vec<Change>,
@@ -194,16 +260,9 @@ impl Picker {
             Content::Degraded { component, .. } => (Kind::Degradation, component, subject),
             Content::Unknown => (Kind::Other, event.kind(), subject),
         };
-        let data = event.object.get("data").cloned().unwrap_or(Value::Null);
-        let (before, after) = if self.is_before { (Some(data), None) } else { (None, Some(data)) };
-        self.picked.push(Change {
-            kind,
-            op: op.to_owned(),
-            subject: subject.to_owned(),
-            before,
-            after,
-            aspect: None,
-        });
+        let told = Told::new(event.object.get("data").unwrap_or(&Value::Null), op, subject);
+        let sides = if self.is_before { Sides::Before(told) } else { Sides::After(told) };
+        self.picked.push(Change { kind, aspect: None, sides });
     }
 
     /// What was picked.
@@ -216,16 +275,17 @@ impl Picker {
 pub fn changes(first: &Outline, second: &Outline, removed: Vec<Change>, added: Vec<Change>) -> Vec<Change> {
     let mut changes = pair(removed, added);
     let mut compare = |kind: Kind, subject: &str, before: Option<&Value>, after: Option<&Value>| {
-        if before != after {
-            changes.push(Change {
-                kind,
-                op: String::new(),
-                subject: subject.to_owned(),
-                before: before.cloned(),
-                after: after.cloned(),
-                aspect: Some(Aspect::Value),
-            });
+        if before == after {
+            return;
         }
+        let told = |value: &Value| Told::new(value, "", subject);
+        let sides = match (before.map(told), after.map(told)) {
+            (Some(before), Some(after)) => Sides::Both(Box::new((before, after))),
+            (Some(before), None) => Sides::Before(before),
+            (None, Some(after)) => Sides::After(after),
+            (None, None) => return,
+        };
+        changes.push(Change { kind, aspect: Some(Aspect::Value), sides });
     };
     compare(Kind::Command, "", first.command.as_ref(), second.command.as_ref());
     compare(Kind::Outcome, "", first.outcome.as_ref(), second.outcome.as_ref());
@@ -233,74 +293,17 @@ pub fn changes(first: &Outline, second: &Outline, removed: Vec<Change>, added: V
         let kind = kind.as_str();
         compare(Kind::Coverage, kind, first.coverage.get(kind), second.coverage.get(kind));
     }
-    changes.sort_by(|a, b| {
-        let key = |change: &Change| (change.kind, change.before.is_some(), change.aspect.is_some());
-        key(a).cmp(&key(b)).then_with(|| (&a.op, &a.subject).cmp(&(&b.op, &b.subject)))
+    changes.sort_unstable_by(|a, b| {
+        let key = |change: &Change| (change.kind, change.before().is_some(), change.aspect.is_some());
+        let words = |a: &Change, b: &Change| (a.op(), a.subject()).cmp(&(b.op(), b.subject()));
+        // Two that are told alike differ in their data.
+        let data = |change: &Change| {
+            (change.before().map(Told::json), change.after().map(Told::json))
+                .cmp(&(b.before().map(Told::json), b.after().map(Told::json)))
+        };
+        key(a).cmp(&key(b)).then_with(|| words(a, b)).then_with(|| data(a))
     });
     changes
-}
-
-/// How many halves are looked at for one other half. A run has no more operations on one name; a bundle that somebody
-/// made to keep a reader busy may have a million.
-const MOST_CANDIDATES: usize = 16;
-
-/// Finds in what was removed and what was added the two halves of one change.
-fn pair(mut removed: Vec<Change>, added: Vec<Change>) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let mut places: BTreeMap<(Kind, Aspect, Digest), Vec<usize>> = BTreeMap::new();
-    // From the last to the first, so that the first is taken first.
-    for (at, change) in removed.iter().enumerate().rev() {
-        for aspect in [Aspect::Digest, Aspect::Result, Aspect::Operation] {
-            if let Some(key) = key(change, change.before.as_ref(), aspect) {
-                places.entry((change.kind, aspect, key)).or_default().push(at);
-            }
-        }
-    }
-    let mut is_taken = vec![false; removed.len()];
-    for mut change in added {
-        let half = [Aspect::Digest, Aspect::Result, Aspect::Operation].into_iter().find_map(|aspect| {
-            let key = key(&change, change.after.as_ref(), aspect)?;
-            let candidates = places.get_mut(&(change.kind, aspect, key))?;
-            while candidates.last().is_some_and(|at| is_taken[*at]) {
-                candidates.pop();
-            }
-            let fits = |at: &&usize| !is_taken[**at] && becomes(&removed[**at], &change, aspect);
-            let at = *candidates.iter().rev().take(MOST_CANDIDATES).find(fits)?;
-            Some((at, aspect))
-        });
-        if let Some((at, aspect)) = half {
-            is_taken[at] = true;
-            change.before = removed[at].before.take();
-            change.op.clone_from(&removed[at].op);
-            change.aspect = Some(aspect);
-        }
-        changes.push(change);
-    }
-    changes.extend(
-        removed.into_iter().zip(is_taken).filter(|(_, is_taken)| !is_taken).map(|(change, _)| change),
-    );
-    changes
-}
-
-/// What two halves must have in common; `None` when the aspect does not apply.
-fn key(change: &Change, data: Option<&Value>, aspect: Aspect) -> Option<Digest> {
-    let mut data = data?.as_object()?.clone();
-    match (aspect, change.kind) {
-        (Aspect::Digest, Kind::Exec) => drop(data.remove("sha256")),
-        (Aspect::Result, Kind::Fs | Kind::Exec | Kind::Net) => {
-            data.remove("result")?;
-            data.remove("sha256");
-        }
-        (Aspect::Operation, Kind::Fs) => drop(data.remove("op")?),
-        _ => return None,
-    }
-    Some(Digest::of(crate::canon::write::to_string(&data.into()).as_bytes()))
-}
-
-/// Only a read that became a change is one change of operation; any other two are two.
-fn becomes(before: &Change, after: &Change, aspect: Aspect) -> bool {
-    let is_look = |op: &str| matches!(op, "read" | "list");
-    aspect != Aspect::Operation || is_look(&before.op) != is_look(&after.op)
 }
 
 #[cfg(test)]

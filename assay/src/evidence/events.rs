@@ -3,6 +3,10 @@
 //! `data` holds what the identity holds, and the programs' digests; whatever else is true of one run only is an
 //! extension attribute, which the content hash does not cover.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::ops::Range;
+
 use sha2::{Digest as _, Sha256};
 
 use crate::canon::digest::Digest;
@@ -11,7 +15,7 @@ use crate::canon::write;
 use crate::evidence::timestamp::Timestamp;
 use crate::evidence::{CANONICALIZER, Evidence, identity};
 use crate::observe::loss::Kind;
-use crate::profile::effect::{Effect, NetEffect, NetEffectOp, Port};
+use crate::profile::effect::{Effect, NetEffect, NetEffectOp, Port, bracketed};
 
 /// The types of events, in the order they are written.
 pub mod kind {
@@ -61,8 +65,8 @@ pub struct Emission {
 pub struct Line {
     /// Canonical JSON and a line feed.
     pub bytes: String,
-    /// The content hash, as it stands in the line.
-    pub content_hash: String,
+    /// The content hash.
+    pub content_hash: Digest,
 }
 
 /// Feeds each event of the evidence to `visit`, in order.
@@ -81,35 +85,39 @@ pub fn for_each<E>(
     degradations.dedup();
 
     let mut composer = Composer::new(run_id, emission);
-    visit(composer.compose(started(evidence)))?;
+    visit(composer.compose(&started(evidence)))?;
     for effect in &effects {
-        visit(composer.compose(effect_draft(evidence, effect, emission.is_reproducible)))?;
+        visit(composer.compose(&effect_draft(evidence, effect, emission.is_reproducible)))?;
     }
     for degradation in &degradations {
-        visit(composer.compose(Draft {
+        visit(composer.compose(&Draft {
             kind: kind::DEGRADED,
-            subject: degradation.detail.clone(),
-            data: identity::degradation_object(degradation),
+            subject: degradation.detail.as_deref().map(Cow::Borrowed),
+            data: canonical(identity::degradation_object(degradation)),
             extensions: Vec::new(),
         }))?;
     }
-    visit(composer.compose(summary(evidence, &effects, degradations.len(), emission.is_reproducible)))?;
-    visit(composer.compose(Draft {
+    visit(composer.compose(&summary(evidence, &effects, degradations.len(), emission.is_reproducible)))?;
+    visit(composer.compose(&Draft {
         kind: kind::FINISHED,
         subject: None,
-        data: Object::from([("outcome", identity::outcome_object(&evidence.identity.outcome).into())]),
+        data: canonical(Object::from([(
+            "outcome",
+            identity::outcome_object(&evidence.identity.outcome).into(),
+        )])),
         extensions: Vec::new(),
     }))
 }
 
-struct Draft {
+struct Draft<'a> {
     kind: &'static str,
-    subject: Option<String>,
-    data: Object,
+    subject: Option<Cow<'a, str>>,
+    /// Canonical JSON.
+    data: String,
     extensions: Vec<(&'static str, Value)>,
 }
 
-fn started(evidence: &Evidence) -> Draft {
+fn started(evidence: &Evidence) -> Draft<'static> {
     let command = evidence.identity.command.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>();
     let data = Object::from([("canonicalizer", CANONICALIZER.into()), ("command", command.into())]);
     let observed = &evidence.observed;
@@ -128,10 +136,10 @@ fn started(evidence: &Evidence) -> Draft {
     if let Some(object) = observed.versions.get("observer_object") {
         extensions.push(("assayobserver", object.as_str().into()));
     }
-    Draft { kind: kind::STARTED, subject: None, data, extensions }
+    Draft { kind: kind::STARTED, subject: None, data: canonical(data), extensions }
 }
 
-fn effect_draft(evidence: &Evidence, effect: &Effect, is_reproducible: bool) -> Draft {
+fn effect_draft<'a>(evidence: &Evidence, effect: &'a Effect, is_reproducible: bool) -> Draft<'a> {
     let mut extensions = Vec::new();
     if let Some(facts) = evidence.observed.effects.get(effect) {
         if let Some(is_authorised) = facts.is_authorised {
@@ -142,31 +150,38 @@ fn effect_draft(evidence: &Evidence, effect: &Effect, is_reproducible: bool) -> 
         }
         if !is_reproducible {
             extensions.push(("assayhits", Value::count(facts.hits)));
-        }
-    }
-    match effect {
-        Effect::Fs(effect) => Draft {
-            kind: kind::FS,
-            subject: Some(effect.path.as_str().to_owned()),
-            data: identity::fs_object(effect),
-            extensions,
-        },
-        Effect::Exec(effect) => {
-            let mut data = identity::exec_object(effect);
-            match evidence.observed.programs.get(effect.path.as_str()) {
-                Some(Ok(digest)) => data.set("sha256", digest.to_string()),
-                Some(Err(why)) => extensions.push(("assaydigesterror", why.as_str().into())),
-                None => {}
+            if !facts.addresses.is_empty() {
+                let list: Vec<String> = facts.addresses.iter().map(ToString::to_string).collect();
+                extensions.push(("assayaddresses", list.join(" ").as_str().into()));
             }
-            Draft { kind: kind::EXEC, subject: Some(effect.path.as_str().to_owned()), data, extensions }
+            if !facts.asked.is_empty() {
+                let list: Vec<&str> = facts.asked.iter().map(String::as_str).collect();
+                extensions.push(("assayasked", list.join(" ").as_str().into()));
+            }
         }
-        Effect::Net(effect) => Draft {
-            kind: kind::NET,
-            subject: Some(endpoint(effect)),
-            data: identity::net_object(effect),
-            extensions,
-        },
     }
+    let mut flat = identity::flat(effect);
+    let digest = match effect {
+        Effect::Exec(effect) => evidence.observed.programs.get(effect.path.as_str()),
+        Effect::Fs(_) | Effect::Net(_) => None,
+    };
+    let sha256 = digest.and_then(|digest| digest.as_ref().ok()).map(Digest::to_string);
+    flat.text_if("sha256", sha256.as_deref());
+    if let Some(Err(why)) = digest {
+        extensions.push(("assaydigesterror", why.as_str().into()));
+    }
+    let mut data = String::with_capacity(160);
+    flat.append(&mut data);
+    let (kind, subject) = match effect {
+        Effect::Fs(effect) => (kind::FS, effect.path.as_str().into()),
+        Effect::Exec(effect) => (kind::EXEC, effect.path.as_str().into()),
+        Effect::Net(effect) => (kind::NET, endpoint(effect).into()),
+    };
+    Draft { kind, subject: Some(subject), data, extensions }
+}
+
+fn canonical(object: Object) -> String {
+    write::to_string(&object.into())
 }
 
 /// An endpoint for a person: `example.com:443`, `[::1]:80`, `unix:/run/x.sock`, or the protocol alone.
@@ -178,14 +193,19 @@ pub fn endpoint(effect: &NetEffect) -> String {
     };
     match (effect.op, &effect.host, &effect.address) {
         (NetEffectOp::Use, ..) | (_, None, None) => format!("{}{port}", effect.proto),
-        (_, Some(host), _) => format!("{host}{port}"),
-        (_, None, Some(address)) if effect.proto == "unix" => format!("unix:{address}"),
-        (_, None, Some(address)) if address.as_str().contains(':') => format!("[{address}]{port}"),
-        (_, None, Some(address)) => format!("{address}{port}"),
+        // Beside an address, a name is only claimed.
+        (_, Some(host), None) => format!("{host}{port}"),
+        (_, _, Some(address)) if effect.proto == "unix" => format!("unix:{address}"),
+        (_, _, Some(address)) => format!("{}{port}", bracketed(address.as_str())),
     }
 }
 
-fn summary(evidence: &Evidence, effects: &[&Effect], degradations: usize, is_reproducible: bool) -> Draft {
+fn summary(
+    evidence: &Evidence,
+    effects: &[&Effect],
+    degradations: usize,
+    is_reproducible: bool,
+) -> Draft<'static> {
     let (mut fs, mut exec, mut net) = (0, 0, 0);
     for effect in effects {
         match effect {
@@ -246,90 +266,137 @@ fn summary(evidence: &Evidence, effects: &[&Effect], degradations: usize, is_rep
         }
         extensions.push(("assaydurationms", Value::count(observed.duration_ms)));
     }
-    Draft { kind: kind::SUMMARY, subject: None, data, extensions }
+    Draft { kind: kind::SUMMARY, subject: None, data: canonical(data), extensions }
 }
 
-/// The part of an event that its content hash covers, as canonical JSON.
-pub fn content(
-    data: &str,
-    content_type: &str,
-    spec_version: &str,
-    subject: Option<&str>,
-    kind: &str,
-) -> String {
-    let mut out = String::with_capacity(data.len() + 160);
-    out.push_str("{\"data\":");
-    out.push_str(data);
-    out.push_str(",\"datacontenttype\":");
-    write::append_string(content_type, &mut out);
-    out.push_str(",\"specversion\":");
-    write::append_string(spec_version, &mut out);
-    if let Some(subject) = subject {
-        out.push_str(",\"subject\":");
-        write::append_string(subject, &mut out);
+/// The part of an event that its content hash covers, as canonical JSON, in memory that is used again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Content {
+    /// The text.
+    pub text: String,
+    data: Range<usize>,
+}
+
+impl Content {
+    /// Begins another one: `append` adds the canonical JSON of its data.
+    pub fn begin(&mut self, append: impl FnOnce(&mut String)) {
+        self.text.clear();
+        self.text.push_str("{\"data\":");
+        let start = self.text.len();
+        append(&mut self.text);
+        self.data = start..self.text.len();
     }
-    out.push_str(",\"type\":");
-    write::append_string(kind, &mut out);
-    out.push('}');
-    out
+
+    /// Ends it, so that the text is whole.
+    pub fn end(&mut self, content_type: &str, spec_version: &str, subject: Option<&str>, kind: &str) {
+        self.text.truncate(self.data.end);
+        let mut append = |key: &str, value: &str| {
+            self.text.push_str(key);
+            write::append_string(value, &mut self.text);
+        };
+        append(",\"datacontenttype\":", content_type);
+        append(",\"specversion\":", spec_version);
+        if let Some(subject) = subject {
+            append(",\"subject\":", subject);
+        }
+        append(",\"type\":", kind);
+        self.text.push('}');
+    }
+
+    /// The canonical JSON of the data.
+    pub fn data(&self) -> &str {
+        &self.text[self.data.clone()]
+    }
 }
 
-/// Composes lines of one run; keeps what they have in common.
+/// Composes lines of one run; keeps what they have in common, and the memory they are made in.
 struct Composer<'a> {
     run_id: &'a str,
-    common: Vec<(&'static str, String)>,
+    /// Attributes and where their values stand in `values`: first those of every line, then those of this one.
+    members: Vec<(&'static str, Range<usize>)>,
+    values: String,
+    common_members: Vec<(&'static str, Range<usize>)>,
+    common_bytes: usize,
+    content: Content,
     sequence: u64,
-    members: Vec<(&'static str, String)>,
     line: Line,
 }
 
 impl<'a> Composer<'a> {
     fn new(run_id: &'a str, emission: &Emission) -> Self {
-        let text = |text: &str| write::to_string(&text.into());
-        let common = vec![
-            ("assaygit", text(&emission.git)),
-            ("assaypii", "false".to_owned()),
-            ("assayproducer", text(&emission.producer)),
-            ("assayproducerversion", text(&emission.version)),
-            ("assayrunid", text(run_id)),
-            ("assaysecrets", "false".to_owned()),
-            ("datacontenttype", text(CONTENT_TYPE)),
-            ("source", text(SOURCE)),
-            ("specversion", text(SPEC_VERSION)),
-            ("time", text(&emission.time.to_string())),
-        ];
-        let line = Line { bytes: String::new(), content_hash: String::new() };
-        Self { run_id, common, sequence: 0, members: Vec::new(), line }
+        let mut composer = Self {
+            run_id,
+            members: Vec::new(),
+            values: String::new(),
+            common_members: Vec::new(),
+            common_bytes: 0,
+            content: Content::default(),
+            sequence: 0,
+            line: Line { bytes: String::new(), content_hash: Digest::from_raw([0; 32]) },
+        };
+        let time = emission.time.to_string();
+        for (key, text) in [
+            ("assaygit", emission.git.as_str()),
+            ("assayproducer", &emission.producer),
+            ("assayproducerversion", &emission.version),
+            ("assayrunid", run_id),
+            ("datacontenttype", CONTENT_TYPE),
+            ("source", SOURCE),
+            ("specversion", SPEC_VERSION),
+            ("time", &time),
+        ] {
+            composer.member(key, |out| write::append_string(text, out));
+        }
+        for key in ["assaypii", "assaysecrets"] {
+            composer.member(key, |out| out.push_str("false"));
+        }
+        composer.common_members.clone_from(&composer.members);
+        composer.common_bytes = composer.values.len();
+        composer
     }
 
-    fn compose(&mut self, draft: Draft) -> &Line {
-        let data = write::to_string(&Value::Object(draft.data));
-        let content = content(&data, CONTENT_TYPE, SPEC_VERSION, draft.subject.as_deref(), draft.kind);
-        self.line.content_hash = Digest::of(content.as_bytes()).to_string();
+    fn member(&mut self, key: &'static str, append: impl FnOnce(&mut String)) {
+        let start = self.values.len();
+        append(&mut self.values);
+        self.members.push((key, start..self.values.len()));
+    }
 
-        let mut own = vec![
-            ("assaycontenthash", quoted(&self.line.content_hash)),
-            ("assayseq", self.sequence.to_string()),
-            ("data", data),
-            ("id", quoted(&format!("{}:{}", self.run_id, self.sequence))),
-            ("type", quoted(draft.kind)),
-        ];
-        own.extend(draft.subject.map(|subject| ("subject", quoted(&subject))));
-        own.extend(draft.extensions.into_iter().map(|(key, value)| (key, write::to_string(&value))));
-        self.members.clear();
-        self.members.append(&mut own);
-        self.members.extend(self.common.iter().cloned());
+    fn compose(&mut self, draft: &Draft<'_>) -> &Line {
+        let subject = draft.subject.as_deref();
+        self.content.begin(|out| out.push_str(&draft.data));
+        self.content.end(CONTENT_TYPE, SPEC_VERSION, subject, draft.kind);
+        self.line.content_hash = Digest::of(self.content.text.as_bytes());
+
+        self.members.clone_from(&self.common_members);
+        self.values.truncate(self.common_bytes);
+        let (run_id, sequence, hash) = (self.run_id, self.sequence, self.line.content_hash.text());
+        self.member("assaycontenthash", |out| write::append_string(hash.as_str(), out));
+        self.member("assayseq", |out| append_number(sequence, out));
+        self.member("data", |out| out.push_str(&draft.data));
+        self.member("id", |out| {
+            write::append_string(run_id, out);
+            out.pop();
+            out.push(':');
+            append_number(sequence, out);
+            out.push('"');
+        });
+        self.member("type", |out| write::append_string(draft.kind, out));
+        if let Some(subject) = subject {
+            self.member("subject", |out| write::append_string(subject, out));
+        }
+        for (key, value) in &draft.extensions {
+            self.member(key, |out| write::append(value, out));
+        }
         // Attribute names are ASCII, where the order of bytes is that of RFC 8785.
         self.members.sort_unstable_by_key(|(key, _)| *key);
 
         let bytes = &mut self.line.bytes;
         bytes.clear();
         for (at, (key, value)) in self.members.iter().enumerate() {
-            bytes.push(if at == 0 { '{' } else { ',' });
-            bytes.push('"');
+            bytes.push_str(if at == 0 { "{\"" } else { ",\"" });
             bytes.push_str(key);
             bytes.push_str("\":");
-            bytes.push_str(value);
+            bytes.push_str(&self.values[value.clone()]);
         }
         bytes.push_str("}\n");
         self.sequence += 1;
@@ -337,10 +404,8 @@ impl<'a> Composer<'a> {
     }
 }
 
-fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    write::append_string(text, &mut out);
-    out
+fn append_number(number: u64, out: &mut String) {
+    write!(out, "{number}").expect("writing to a String cannot fail");
 }
 
 /// Gathers content hashes into the run root.
@@ -349,8 +414,8 @@ pub struct RunRoot(Sha256);
 
 impl RunRoot {
     /// Adds the next event's content hash.
-    pub fn add(&mut self, content_hash: &str) {
-        self.0.update(content_hash.as_bytes());
+    pub fn add(&mut self, content_hash: &Digest) {
+        self.0.update(content_hash.text().as_str());
         self.0.update(b"\n");
     }
 

@@ -3,15 +3,15 @@
 //! A bundle that claims nothing, or does not vouch for all it should, does not pass: absence of bad news has to be
 //! news itself.
 
-use crate::canon::digest::Digest;
 use crate::canon::value::Value;
 use crate::evidence::events::kind;
+use crate::evidence::halves::{Half, Halves};
 use crate::evidence::lint::seen::Seen;
 use crate::evidence::manifest::Manifest;
 use crate::evidence::verify::Event;
 use crate::evidence::view::{Content, View};
 use crate::observe::loss::Kind;
-use crate::policy::{Policy, Verdict, judge_effect};
+use crate::policy::{Policy, Verdict, judge_effect_at};
 use crate::profile::effect::EffectResult;
 
 /// What a bundle is held against.
@@ -35,25 +35,28 @@ pub enum Partial {
     Accepted,
 }
 
-/// What a run did, as hashes.
+/// What a run did, as halves of hashes.
 #[derive(Debug, Clone, Default)]
-pub struct Baseline(Vec<Digest>);
+pub struct Baseline {
+    gathered: Vec<Half>,
+    halves: Halves,
+}
 
 impl Baseline {
     /// Takes one event of the baseline in.
     pub fn add(&mut self, event: &Event) {
         if !matches!(event.kind(), kind::SUMMARY | kind::FINISHED) {
-            self.0.push(event.content_hash);
+            self.gathered.push(event.half_hash());
         }
     }
 
     /// Makes it ready to be asked.
     pub fn finish(&mut self) {
-        self.0.sort_unstable();
+        self.halves = Halves::new(std::mem::take(&mut self.gathered));
     }
 
     fn has(&self, event: &Event) -> bool {
-        self.0.binary_search(&event.content_hash).is_ok()
+        self.halves.has(event.half_hash())
     }
 }
 
@@ -105,7 +108,7 @@ pub struct Gate<'a> {
 impl<'a> Gate<'a> {
     /// A gate with these terms. The policy must have been resolved against [`crate::policy::Context::symbolic`].
     pub fn new(terms: Terms<'a>) -> Self {
-        let roots = ["WORKDIR", "TMPDIR", "HOME", "CALLER_TMPDIR"]
+        let roots = ["WORKDIR", "TMPDIR", "HOME", "CALLER_TMPDIR", "RUNTIME_DIR"]
             .map(|variable| (variable.to_owned(), format!("/${{{variable}}}").into_bytes()));
         Self { terms, roots: roots.into(), seen: Seen::default(), judgement: Judgement::default(), acts: 0 }
     }
@@ -131,7 +134,7 @@ impl<'a> Gate<'a> {
             }
             Content::Started | Content::Summary | Content::Finished => {}
         }
-        self.seen.add(manifest, &view);
+        self.seen.add(manifest, view);
     }
 
     fn act(&mut self, view: &View<'_>) {
@@ -142,7 +145,9 @@ impl<'a> Gate<'a> {
             Err(error) => return self.fail("malformed", view, error.problem.clone()),
         };
         let Some(policy) = self.terms.policy else { return };
-        let Verdict::Denied(denial) = judge_effect(policy, effect, &self.roots) else { return };
+        let Verdict::Denied(denial) = judge_effect_at(policy, effect, &view.addresses(), &self.roots) else {
+            return;
+        };
         let result = match effect {
             crate::profile::effect::Effect::Fs(fs) => fs.result,
             crate::profile::effect::Effect::Exec(exec) => exec.result,
@@ -161,6 +166,7 @@ impl<'a> Gate<'a> {
 
     /// Looks at the whole, and ends.
     pub fn finish(mut self) -> Judgement {
+        self.seen.close();
         for (kind, name) in
             [(kind::STARTED, "beginning"), (kind::SUMMARY, "summary"), (kind::FINISHED, "end")]
         {
@@ -197,10 +203,16 @@ impl<'a> Gate<'a> {
                 ));
             }
         }
-        let lost =
-            self.seen.summary.as_ref().and_then(|summary| summary.get("assaylost")).and_then(Value::as_count);
-        if lost.is_some_and(|lost| lost > 0) {
-            gaps.push(("events-lost", "", format!("{} events were lost", lost.unwrap_or(0))));
+        match self
+            .seen
+            .summary
+            .as_ref()
+            .and_then(|summary| summary.get("assaylost"))
+            .and_then(Value::as_count)
+        {
+            Some(0) => {}
+            Some(lost) => gaps.push(("events-lost", "", format!("{lost} events were lost"))),
+            None => gaps.push(("events-lost", "", "how many events were lost is not stated".to_owned())),
         }
         for (code, subject, detail) in gaps {
             let reason = Reason { code, subject: subject.into(), detail, sequence: None };

@@ -3,23 +3,95 @@
 //! Pure. The bytes of [`to_json`] are what the run id is computed from, and nothing else is. Reading is strict: a
 //! key that is not in the format, or a value of another type, is an error that names the place.
 
+use std::io;
+
+use sha2::{Digest as _, Sha256};
+
 use crate::canon::digest::Digest;
+use crate::canon::node::{Flat, Item, Node, Scalar};
 use crate::canon::value::{Object, Value};
 use crate::canon::write;
 use crate::evidence::{CANONICALIZER, Component, Degradation, Identity, Outcome};
 use crate::profile::effect::{
-    Effect, EffectResult, ExecEffect, FsEffect, FsOp, HostFrom, NetEffect, NetEffectOp, Port,
+    Effect, EffectResult, ExecEffect, FsEffect, FsOp, HostFrom, NetEffect, NetEffectOp, Port, has_address,
 };
 use crate::profile::name::Name;
 
 /// The canonical JSON of an identity.
 pub fn to_json(identity: &Identity) -> Vec<u8> {
-    write::to_string(&Value::Object(to_object(identity))).into_bytes()
+    let mut out = Vec::new();
+    write::write_node(node(identity), &mut out).expect("writing to a Vec cannot fail");
+    out
 }
 
-/// The digest of the canonical JSON.
+/// The digest of the canonical JSON, which is never there as a whole: a run can have a million effects.
 pub fn digest(identity: &Identity) -> Digest {
-    Digest::of(&to_json(identity))
+    let mut hasher = Hashing(Sha256::new());
+    write::write_node(node(identity), &mut hasher).expect("hashing cannot fail");
+    Digest::from_raw(hasher.0.finalize().into())
+}
+
+struct Hashing(Sha256);
+
+impl io::Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The identity, its effects made one by one while it is written. Effects and degradations come out sorted and once
+/// each, whatever order they were in.
+pub fn node(identity: &Identity) -> Node<'_> {
+    let lists = by_kind(identity.effects.iter()).map(|(name, effects)| {
+        let items = effects.into_iter().map(|effect| Item::Flat(flat(effect)));
+        (name.to_owned(), Node::List(Box::new(items)))
+    });
+    Node::with(frame(identity), vec![("effects", Node::Map(lists.into()))])
+}
+
+/// Effects in order and once each, by the names of their lists in the format, in canonical order.
+fn by_kind<'a>(effects: impl Iterator<Item = &'a Effect>) -> [(&'static str, Vec<&'a Effect>); 3] {
+    let mut fs: Vec<&Effect> = effects.collect();
+    // Mostly they are in order already, which takes one look.
+    fs.sort();
+    fs.dedup();
+    let net = fs.split_off(fs.partition_point(|effect| !matches!(effect, Effect::Net(_))));
+    let exec = fs.split_off(fs.partition_point(|effect| matches!(effect, Effect::Fs(_))));
+    [("exec", exec), ("fs", fs), ("net", net)]
+}
+
+/// An effect as its object has it.
+pub fn flat(effect: &Effect) -> Flat<'_> {
+    let mut flat = Flat::default();
+    match effect {
+        Effect::Fs(effect) => {
+            flat.text("op", effect.op.as_str());
+            flat.text("path", effect.path.as_str());
+            flat.text_if("to", effect.to.as_ref().map(Name::as_str));
+        }
+        Effect::Exec(effect) => flat.text("path", effect.path.as_str()),
+        Effect::Net(effect) => {
+            if effect.op != NetEffectOp::Use {
+                flat.text_if("address", effect.address.as_ref().map(Name::as_str));
+                flat.text_if("host", effect.host.as_deref());
+                flat.text_if("host_from", effect.host_from.map(HostFrom::as_str));
+                match effect.port {
+                    Some(Port::Number(number)) => flat.set("port", Scalar::Count(number.into())),
+                    Some(Port::Ephemeral) => flat.text("port", "ephemeral"),
+                    None => {}
+                }
+            }
+            flat.text("op", effect.op.as_str());
+            flat.text("proto", &effect.proto);
+        }
+    }
+    flat.text("result", effect.result().as_str());
+    flat
 }
 
 /// `sandbox_` and the first 16 hex digits of the digest.
@@ -27,20 +99,8 @@ pub fn run_id(digest: &Digest) -> String {
     format!("sandbox_{}", &digest.hex()[..16])
 }
 
-/// The identity as a JSON object. Effects and degradations come out sorted and once each, whatever order they
-/// were in.
-pub fn to_object(identity: &Identity) -> Object {
-    let mut sorted: Vec<&Effect> = identity.effects.iter().collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let (mut fs, mut exec, mut net) = (Vec::new(), Vec::new(), Vec::new());
-    for effect in sorted {
-        match effect {
-            Effect::Fs(effect) => fs.push(fs_object(effect).into()),
-            Effect::Exec(effect) => exec.push(exec_object(effect).into()),
-            Effect::Net(effect) => net.push(net_object(effect).into()),
-        }
-    }
+/// All of the identity but its effects.
+fn frame(identity: &Identity) -> Object {
     let mut degradations: Vec<&Degradation> = identity.degradations.iter().collect();
     degradations.sort_unstable();
     degradations.dedup();
@@ -51,46 +111,24 @@ pub fn to_object(identity: &Identity) -> Object {
             "degradations",
             Value::Array(degradations.into_iter().map(|one| degradation_object(one).into()).collect()),
         ),
-        ("effects", Object::from([("exec", exec.into()), ("fs", fs.into()), ("net", net.into())]).into()),
         ("outcome", outcome_object(&identity.outcome).into()),
     ])
 }
 
 /// `{op, path, to?, result}`
 pub fn fs_object(effect: &FsEffect) -> Object {
-    let mut object = Object::new();
-    object.set("op", effect.op.as_str());
-    object.set("path", effect.path.as_str());
-    object.set("result", effect.result.as_str());
-    object.set_some("to", effect.to.as_ref().map(Name::as_str));
-    object
+    flat(&Effect::Fs(effect.clone())).to_object()
 }
 
 /// `{path, result}`
 pub fn exec_object(effect: &ExecEffect) -> Object {
-    Object::from([("path", effect.path.as_str().into()), ("result", effect.result.as_str().into())])
+    flat(&Effect::Exec(effect.clone())).to_object()
 }
 
 /// `{op, proto, host?, host_from?, address?, port?, result}`; an act known by `proto` only has nothing else but
 /// `op` and `result`.
 pub fn net_object(effect: &NetEffect) -> Object {
-    let mut object = Object::new();
-    if effect.op != NetEffectOp::Use {
-        object.set_some("address", effect.address.as_ref().map(Name::as_str));
-        object.set_some("host", effect.host.as_deref());
-        object.set_some("host_from", effect.host_from.map(HostFrom::as_str));
-        object.set_some(
-            "port",
-            effect.port.map(|port| match port {
-                Port::Number(number) => Value::from(number),
-                Port::Ephemeral => Value::from("ephemeral"),
-            }),
-        );
-    }
-    object.set("op", effect.op.as_str());
-    object.set("proto", effect.proto.as_str());
-    object.set("result", effect.result.as_str());
-    object
+    flat(&Effect::net(effect.clone())).to_object()
 }
 
 /// `{component, reason, detail?}`
@@ -155,7 +193,7 @@ pub fn from_object(object: &Object) -> Result<Identity, IdentityError> {
     }
     for (at, one) in array(lists, "effects", "net")?.iter().enumerate() {
         let place = format!("effects.net[{at}]");
-        effects.push(Effect::Net(net_effect(member(one, &place)?, &place)?));
+        effects.push(Effect::net(net_effect(member(one, &place)?, &place)?));
     }
     let mut degradations = Vec::new();
     for (at, one) in array(object, "identity", "degradations")?.iter().enumerate() {
@@ -186,6 +224,12 @@ pub fn fs_effect(object: &Object, place: &str) -> Result<FsEffect, IdentityError
 /// Reads what [`exec_object`] wrote.
 pub fn exec_effect(object: &Object, place: &str) -> Result<ExecEffect, IdentityError> {
     only(object, place, &["path", "result"])?;
+    exec_effect_with_digest(object, place)
+}
+
+/// The same of an event's data, where a digest may stand beside it that the identity does not hold.
+pub fn exec_effect_with_digest(object: &Object, place: &str) -> Result<ExecEffect, IdentityError> {
+    only(object, place, &["path", "result", "sha256"])?;
     Ok(ExecEffect {
         path: Name::from_canonical(text(object, place, "path")?),
         result: result(object, place)?,
@@ -229,10 +273,6 @@ pub fn net_effect(object: &Object, place: &str) -> Result<NetEffect, IdentityErr
         _ => return Err(error(format!("{place}.op"), "not an operation on sockets")),
     };
     Ok(NetEffect { op, proto, host, host_from, address, port, result: result(object, place)? })
-}
-
-fn has_address(proto: &str) -> bool {
-    matches!(proto, "tcp" | "udp" | "unix" | "icmp")
 }
 
 /// Reads what [`degradation_object`] wrote.

@@ -127,7 +127,8 @@ impl fmt::Display for Code {
 /// A short, harmless form of text that may be hostile, for details.
 pub fn shown(bytes: &[u8]) -> String {
     const MOST: usize = 80;
-    let mut text = crate::profile::name::Name::from_bytes(&bytes[..bytes.len().min(MOST)]).to_string();
+    let name = crate::profile::name::Name::from_bytes(&bytes[..bytes.len().min(MOST)]);
+    let mut text = crate::profile::name::harmless(name.as_str()).into_owned();
     if bytes.len() > MOST {
         text.push('\u{2026}');
     }

@@ -11,9 +11,12 @@ pub const MANIFEST: &str = "manifest.json";
 /// The name of the second member.
 pub const EVENTS: &str = "events.ndjson";
 
-const CANON: &str = "jcs-rfc8785";
-const HASH: &str = "sha256";
-const ROOT: &str = "sha256(concat(content_hash + \"\\n\"))";
+/// What `algorithms` says.
+pub const CANON: &str = "jcs-rfc8785";
+/// What `algorithms` says.
+pub const HASH: &str = "sha256";
+/// What `algorithms` says.
+pub const ROOT: &str = "sha256(concat(content_hash + \"\\n\"))";
 
 /// What the manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]

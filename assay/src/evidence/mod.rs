@@ -9,13 +9,16 @@ pub mod diff;
 pub mod dsse;
 pub mod events;
 pub mod gate;
+pub mod halves;
 pub mod identity;
 pub mod integrity;
 pub mod lint;
 pub mod manifest;
 #[cfg(test)]
 pub(crate) mod samples;
+pub mod shapes;
 pub mod signature;
+mod squeezed;
 pub mod statement;
 pub mod timestamp;
 pub mod verify;
@@ -29,7 +32,9 @@ use crate::canon::digest::Digest;
 pub use crate::enforce::status::{Component, Degradation};
 use crate::observe::loss::{Completeness, LossLedger};
 use crate::profile::effect::{Effect, EffectResult, NetEffectOp};
-pub use crate::profile::identity::{CANONICALIZER, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
+pub use crate::profile::identity::{
+    Actor, CANONICALIZER, EffectFacts, Fold, Identity, Outcome, ProcessFacts, Refusal,
+};
 
 /// One run, told whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub fn exec(path: &str) -> Effect {
 
 /// A connection by address.
 pub fn connect(proto: &str, address: &str, port: Option<u16>) -> Effect {
-    Effect::Net(NetEffect {
+    Effect::net(NetEffect {
         op: NetEffectOp::Connect,
         proto: proto.into(),
         host: None,
@@ -39,7 +39,7 @@ pub fn connect(proto: &str, address: &str, port: Option<u16>) -> Effect {
 
 /// Evidence of these effects and degradations, complete, with a fact for each.
 pub fn evidence(effects: Vec<Effect>, degradations: Vec<Degradation>) -> Evidence {
-    let facts = EffectFacts { hits: 2, denied_by: None, is_authorised: Some(true) };
+    let facts = EffectFacts { hits: 2, is_authorised: Some(true), ..EffectFacts::default() };
     let programs = effects.iter().filter_map(|effect| match effect {
         Effect::Exec(exec) => Some((exec.path.to_string(), Ok(Digest::of(exec.path.as_str().as_bytes())))),
         _ => None,
@@ -104,20 +104,20 @@ pub fn objects(evidence: &Evidence) -> Vec<Object> {
     objects
 }
 
+/// The hash that an event of this content has.
+pub fn content_hash(event: &Object) -> Digest {
+    let mut content = Object::new();
+    for key in ["data", "datacontenttype", "specversion", "subject", "type"] {
+        content.set_some(key, event.get(key).cloned());
+    }
+    Digest::of(write::to_string(&content.into()).as_bytes())
+}
+
 /// Packs events anew: numbered, hashed and counted again, as a careful forger would.
 pub fn pack(mut objects: Vec<Object>) -> Vec<u8> {
     let run_id = objects[0].str("assayrunid").expect("an event has a run id").to_owned();
     for (at, event) in objects.iter_mut().enumerate() {
-        let data = event.get("data").map(write::to_string).unwrap_or_default();
-        let text = |key| event.str(key).unwrap_or_default();
-        let content = events::content(
-            &data,
-            text("datacontenttype"),
-            text("specversion"),
-            event.str("subject"),
-            text("type"),
-        );
-        event.set("assaycontenthash", Digest::of(content.as_bytes()).to_string());
+        event.set("assaycontenthash", content_hash(event).to_string());
         event.set("assayseq", Value::count(at as u64));
         event.set("id", format!("{run_id}:{at}"));
     }
@@ -135,7 +135,7 @@ pub fn pack_lines(
 ) -> Vec<u8> {
     let mut root = events::RunRoot::default();
     for event in objects {
-        root.add(event.str("assaycontenthash").unwrap_or_default());
+        root.add(&event.str("assaycontenthash").and_then(|text| text.parse().ok()).expect("it has a hash"));
     }
     let bytes = lines.concat();
     let manifest = edit(manifest::to_json(&manifest::Facts {

@@ -4,12 +4,14 @@
 //! found good. Every other reader here (lint, diff, show, gate, attest) goes through [`verify`].
 
 use std::io::Read;
+use std::ops::ControlFlow;
 
 use crate::canon::digest::Digest;
 use crate::canon::value::{Object, Value};
 use crate::canon::{read, write};
 use crate::evidence::archive::{ArchiveFacts, ArchiveReader};
-use crate::evidence::events::{CONTENT_TYPE, RunRoot, SPEC_VERSION, content};
+use crate::evidence::events::{CONTENT_TYPE, Content, RunRoot, SPEC_VERSION};
+use crate::evidence::halves::Half;
 use crate::evidence::integrity::{Code, Failure, Limits, shown};
 use crate::evidence::manifest::{self, EVENTS, MANIFEST, Manifest};
 use crate::evidence::timestamp::Timestamp;
@@ -32,6 +34,8 @@ pub struct Event {
     pub object: Object,
     /// The hash of its content.
     pub content_hash: Digest,
+    /// What the hash is of.
+    content: Content,
 }
 
 impl Event {
@@ -45,9 +49,19 @@ impl Event {
         self.object.str("subject")
     }
 
+    /// Half of its content hash.
+    pub fn half_hash(&self) -> Half {
+        Half::of(&self.content_hash)
+    }
+
     /// Its data, when that is an object.
     pub fn data(&self) -> Option<&Object> {
         self.object.get("data").and_then(Value::as_object)
+    }
+
+    /// The canonical JSON of its data.
+    pub fn data_json(&self) -> &str {
+        self.content.data()
     }
 }
 
@@ -65,15 +79,15 @@ pub fn verify(
         return Err(Failure::new(Code::EventLimit, format!("{MANIFEST} says {}", manifest.event_count)));
     }
     let mut root = RunRoot::default();
-    let mut line = Vec::new();
+    let (mut line, mut event) = (Vec::new(), nothing());
     let mut sequence = 0;
     while archive.read_line(&mut line)? {
         if sequence == limits.events {
             return Err(Failure::new(Code::EventLimit, format!("more than {sequence} lines")));
         }
-        let event = event(&line, sequence, &manifest)?;
-        // It was found to be the content's.
-        root.add(event.object.str("assaycontenthash").unwrap_or_default());
+        event.sequence = sequence;
+        read_event(&line, &manifest, &mut event)?;
+        root.add(&event.content_hash);
         visit(&manifest, &event);
         sequence += 1;
     }
@@ -102,41 +116,74 @@ pub fn verify(
 }
 
 /// Reads a bundle again that was verified before: hands on the events that `is_wanted` by their place, without checking
-/// them once more. What was handed on counts only when the digest that comes back is the one of the first reading.
+/// them once more. What was handed on counts only when the digest that comes back is the one of the first reading; there
+/// is none when `visit` had enough before the end.
 pub fn reread(
     input: impl Read,
     limits: Limits,
     mut is_wanted: impl FnMut(u64) -> bool,
-    mut visit: impl FnMut(&Event),
-) -> Result<Digest, Failure> {
+    mut visit: impl FnMut(&Event) -> ControlFlow<()>,
+) -> Result<Option<Digest>, Failure> {
     let mut archive = ArchiveReader::new(input, limits);
     archive.read_manifest()?;
-    let mut line = Vec::new();
+    let (mut line, mut event) = (Vec::new(), nothing());
     let mut sequence = 0;
     while archive.read_line(&mut line)? {
         if is_wanted(sequence) {
-            let place = || format!("{EVENTS} line {}", sequence + 1);
-            let value = read::parse(&line).map_err(|error| Failure::json(&place(), &error))?;
-            let Value::Object(object) = value else {
-                return Err(Failure::new(Code::Event, format!("{}: not an object", place())));
-            };
-            let content_hash = object.str("assaycontenthash").and_then(|text| text.parse().ok());
-            let content_hash = content_hash.unwrap_or_else(|| Digest::from_raw([0; 32]));
-            visit(&Event { sequence, object, content_hash });
+            event.sequence = sequence;
+            read_object(&line, &mut event)?;
+            let content_hash = event.object.str("assaycontenthash").and_then(|text| text.parse().ok());
+            event.content_hash = content_hash.unwrap_or_else(|| Digest::from_raw([0; 32]));
+            if visit(&event).is_break() {
+                return Ok(None);
+            }
         }
         sequence += 1;
     }
-    Ok(archive.finish()?.sha256)
+    Ok(Some(archive.finish()?.sha256))
 }
 
-fn event(line: &[u8], sequence: u64, manifest: &Manifest) -> Result<Event, Failure> {
-    let place = || format!("{EVENTS} line {}", sequence + 1);
-    let wrong = |code, what: String| Failure::new(code, format!("{}: {what}", place()));
-    let value = read::parse(line).map_err(|error| Failure::json(&place(), &error))?;
-    let is_canonical = write::to_string(&value).as_bytes() == line;
+/// An event in whose place others are read.
+fn nothing() -> Event {
+    Event {
+        sequence: 0,
+        object: Object::new(),
+        content_hash: Digest::from_raw([0; 32]),
+        content: Content::default(),
+    }
+}
+
+fn place(event: &Event) -> String {
+    format!("{EVENTS} line {}", event.sequence + 1)
+}
+
+/// A longer line begins with new memory: what long strings leave behind, each in another part of an event, must not add up.
+const MOST_BYTES_KEPT: usize = 4096;
+
+/// Reads the object and its data in the place of the ones before; true when the line is its canonical text.
+fn read_object(line: &[u8], event: &mut Event) -> Result<bool, Failure> {
+    let object = std::mem::take(&mut event.object);
+    let mut value = if line.len() <= MOST_BYTES_KEPT { Value::Object(object) } else { Value::Null };
+    let spelling =
+        read::parse_over(&mut value, line, "data").map_err(|error| Failure::json(&place(event), &error))?;
     let Value::Object(object) = value else {
-        return Err(wrong(Code::Event, "not an object".into()));
+        return Err(Failure::new(Code::Event, format!("{}: not an object", place(event))));
     };
+    match spelling.member.and_then(|range| std::str::from_utf8(&line[range]).ok()) {
+        Some(data) if spelling.is_canonical => event.content.begin(|text| text.push_str(data)),
+        _ => {
+            let data = object.get("data").unwrap_or(&Value::Null);
+            event.content.begin(|text| write::append(data, text));
+        }
+    }
+    event.object = object;
+    Ok(spelling.is_canonical)
+}
+
+fn read_event(line: &[u8], manifest: &Manifest, event: &mut Event) -> Result<(), Failure> {
+    let is_canonical = read_object(line, event)?;
+    let (object, sequence) = (&event.object, event.sequence);
+    let wrong = |code, what: String| Failure::new(code, format!("{EVENTS} line {}: {what}", sequence + 1));
     let lacks = |key: &str, form: &str| wrong(Code::Event, format!("{key}: absent, or not {form}"));
     let text = |key: &str| object.str(key).ok_or_else(|| lacks(key, "a string"));
 
@@ -172,7 +219,7 @@ fn event(line: &[u8], sequence: u64, manifest: &Manifest) -> Result<Event, Failu
         Some(Value::String(subject)) => Some(subject.as_str()),
         Some(_) => return Err(lacks("subject", "a string")),
     };
-    let data = object.get("data").ok_or_else(|| lacks("data", "there"))?;
+    object.get("data").ok_or_else(|| lacks("data", "there"))?;
 
     let run_id = text("assayrunid")?;
     if run_id != manifest.run_id {
@@ -190,15 +237,17 @@ fn event(line: &[u8], sequence: u64, manifest: &Manifest) -> Result<Event, Failu
     {
         return Err(wrong(Code::EventId, format!("`{}`", shown(id.as_bytes()))));
     }
-    let content = content(&write::to_string(data), content_type, spec_version, subject, kind);
-    let content_hash = Digest::of(content.as_bytes());
-    if text("assaycontenthash")?.parse() != Ok(content_hash) {
+    event.content.end(content_type, spec_version, subject, kind);
+    let content_hash = Digest::of(event.content.text.as_bytes());
+    // Each digest has one text.
+    if text("assaycontenthash")? != content_hash.text().as_str() {
         return Err(wrong(Code::ContentHash, format!("the content gives {content_hash}")));
     }
     if !is_canonical {
         return Err(wrong(Code::NotCanonical, "the same value has another text in RFC 8785".into()));
     }
-    Ok(Event { sequence, object, content_hash })
+    event.content_hash = content_hash;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! [`View::is_well_formed`], never guessed. Strict readers use [`strict_effect`].
 
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use crate::canon::value::{Object, Value};
 use crate::evidence::events::kind;
@@ -102,6 +104,11 @@ impl<'a> View<'a> {
         self.strict.get_or_init(|| strict_effect(self.event)).as_ref().map(Option::as_ref)
     }
 
+    /// The same, to keep.
+    pub fn into_strict_effect(self) -> Result<Option<Effect>, IdentityError> {
+        self.strict.into_inner().unwrap_or_else(|| strict_effect(self.event))
+    }
+
     /// Whether the act was refused.
     pub fn is_denied(&self) -> bool {
         self.event.data().and_then(|data| data.str("result")) == Some("denied")
@@ -112,14 +119,23 @@ impl<'a> View<'a> {
         self.event.object.str("assaydeniedby")
     }
 
+    /// The addresses that the host's name stands for, as far as the event says them.
+    pub fn addresses(&self) -> BTreeSet<IpAddr> {
+        let text = self.event.object.str("assayaddresses").unwrap_or_default();
+        text.split(' ').filter_map(|address| address.parse().ok()).collect()
+    }
+
+    /// The names that clients asked for there, other than those it is told by.
+    pub fn asked(&self) -> impl Iterator<Item = &'a str> {
+        self.event.object.str("assayasked").unwrap_or_default().split_ascii_whitespace()
+    }
+
     /// Whether an event of a known type holds all that its type has, and nothing else.
     pub fn is_well_formed(&self) -> bool {
         let outcome = || self.event.data().and_then(|data| data.get("outcome")).and_then(Value::as_object);
         match self.content {
             Content::Started => command(self.event).is_some(),
-            Content::Fs { .. } | Content::Exec { .. } | Content::Net { .. } => {
-                strict_effect(self.event).is_ok()
-            }
+            Content::Fs { .. } | Content::Exec { .. } | Content::Net { .. } => self.strict_effect().is_ok(),
             Content::Degraded { .. } => strict_degradation(self.event).is_ok(),
             Content::Summary | Content::Finished => {
                 outcome().is_some_and(|outcome| identity::outcome(outcome, "outcome").is_ok())
@@ -160,18 +176,20 @@ pub fn command(event: &Event) -> Option<Vec<&str>> {
 
 /// The effect of an event, `None` for an event that holds none, an error when it should hold one and does not.
 pub fn strict_effect(event: &Event) -> Result<Option<Effect>, IdentityError> {
-    let place = format!("event {}", event.sequence);
-    let data = || {
-        event
-            .data()
-            .ok_or_else(|| IdentityError { place: place.clone(), problem: "data is not an object".into() })
+    let read = |data: &Object| match event.kind() {
+        kind::FS => identity::fs_effect(data, "").map(Effect::Fs),
+        kind::EXEC => identity::exec_effect_with_digest(data, "").map(Effect::Exec),
+        _ => identity::net_effect(data, "").map(Effect::net),
     };
-    Ok(Some(match event.kind() {
-        kind::FS => Effect::Fs(identity::fs_effect(data()?, &place)?),
-        kind::EXEC => Effect::Exec(identity::exec_effect(&without_digest(data()?), &place)?),
-        kind::NET => Effect::Net(identity::net_effect(data()?, &place)?),
-        _ => return Ok(None),
-    }))
+    if !matches!(event.kind(), kind::FS | kind::EXEC | kind::NET) {
+        return Ok(None);
+    }
+    let problem = || IdentityError { place: String::new(), problem: "data is not an object".into() };
+    let effect = event.data().ok_or_else(problem).and_then(read);
+    // The place is only made when there is something to say of it.
+    effect
+        .map(Some)
+        .map_err(|error| IdentityError { place: format!("event {}{}", event.sequence, error.place), ..error })
 }
 
 /// The degradation of an event.
@@ -186,11 +204,4 @@ pub fn strict_degradation(event: &Event) -> Result<Degradation, IdentityError> {
 /// The outcome of a summary or last event.
 pub fn outcome(event: &Event) -> Option<Outcome> {
     identity::outcome(event.data()?.get("outcome")?.as_object()?, "outcome").ok()
-}
-
-/// What the identity holds of a program.
-pub fn without_digest(data: &Object) -> Object {
-    let mut data = data.clone();
-    data.remove("sha256");
-    data
 }

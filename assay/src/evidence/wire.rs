@@ -3,38 +3,79 @@
 //! One value, two texts; the digest is over the canonical JSON of `identity` in both. Reading is strict: a key that
 //! is not in the format, another type, a digest that does not fit are errors that name the place.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod facts;
+
+use std::collections::BTreeMap;
+use std::io;
 
 use crate::canon::digest::Digest;
+use crate::canon::node::{Flat, Item, Node};
 use crate::canon::read;
 use crate::canon::value::{Object, Value};
 use crate::canon::{indented, yaml};
 use crate::observe::loss::{Gap, Kind, LossLedger};
 use crate::profile::effect::Effect;
+use crate::profile::name::Name;
 pub use crate::profile::wire::Format;
 
 use super::identity::{self, IdentityError};
-use super::{Coverage, EffectFacts, Evidence, Fold, Observed, ProcessFacts};
+use super::{Coverage, Evidence, Fold, Observed, ProcessFacts, shapes};
 
 /// Name and version of the format.
 pub const SCHEMA: &str = "assay.evidence-profile/v1";
 
-/// Writes the evidence profile.
+/// The evidence profile as one text.
 pub fn write(evidence: &Evidence, format: Format) -> String {
-    let identity = Value::Object(identity::to_object(&evidence.identity));
+    let mut out = Vec::new();
+    write_to(&mut out, evidence, format).expect("writing to a Vec cannot fail");
+    String::from_utf8(out).expect("it is made of strings")
+}
+
+/// Writes the evidence profile, piece by piece: memory does not grow with the number of effects.
+pub fn write_to(out: &mut dyn io::Write, evidence: &Evidence, format: Format) -> io::Result<()> {
     let digest = identity::digest(&evidence.identity);
-    let members: [(&str, Value); 6] = [
-        ("schema", SCHEMA.into()),
-        ("run_id", identity::run_id(&digest).into()),
-        ("digest", digest.to_string().into()),
-        ("identity", identity),
-        ("coverage", coverage(&evidence.coverage).into()),
-        ("observed", observed(&evidence.observed, &evidence.coverage.ledger).into()),
+    let ledger = &evidence.coverage.ledger;
+    let observed = Node::with(observed(&evidence.observed, ledger), lists_of(&evidence.observed));
+    let members = vec![
+        ("schema".to_owned(), Node::Value(SCHEMA.into())),
+        ("run_id".to_owned(), Node::Value(identity::run_id(&digest).into())),
+        ("digest".to_owned(), Node::Value(digest.to_string().into())),
+        ("identity".to_owned(), identity::node(&evidence.identity)),
+        ("coverage".to_owned(), Node::Value(coverage(&evidence.coverage).into())),
+        ("observed".to_owned(), observed),
     ];
-    let members: Vec<(&str, &Value)> = members.iter().map(|(key, value)| (*key, value)).collect();
     match format {
-        Format::Yaml => yaml::write(&members),
-        Format::Json => indented::write(&members),
+        Format::Yaml => yaml::write_nodes(members, out),
+        Format::Json => indented::write_nodes(members, out),
+    }
+}
+
+/// What of `observed` grows with the run.
+fn lists_of(observed: &Observed) -> Vec<(&'static str, Node<'_>)> {
+    let effects = ["exec", "fs", "net"].map(|name| {
+        let items = observed.effects.iter().filter(move |(effect, _)| list_name(effect) == name);
+        let items = items.map(|(effect, facts)| facts::item(effect, facts));
+        (name.to_owned(), Node::List(Box::new(items)))
+    });
+    let folded = observed.folded.iter().map(|fold| {
+        let mut flat = Flat::default();
+        flat.text("rule", &fold.rule);
+        flat.text("from", &fold.from);
+        flat.text("to", fold.to.as_str());
+        Item::Flat(flat)
+    });
+    vec![
+        ("effects", Node::Map(effects.into())),
+        ("folded", Node::List(Box::new(folded))),
+        ("processes", Node::List(Box::new(observed.processes.iter().map(|one| Item::Object(process(one)))))),
+    ]
+}
+
+fn list_name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Fs(_) => "fs",
+        Effect::Exec(_) => "exec",
+        Effect::Net(_) => "net",
     }
 }
 
@@ -63,7 +104,8 @@ fn coverage(coverage: &Coverage) -> Object {
     object
 }
 
-const RECORDS_LOST: &str = "records-lost";
+/// Why every kind is partial when a record was lost.
+pub(super) const RECORDS_LOST: &str = "records-lost";
 const UNDECODED: &str = "undecoded.";
 
 fn observed(observed: &Observed, ledger: &LossLedger) -> Object {
@@ -81,18 +123,6 @@ fn observed(observed: &Observed, ledger: &LossLedger) -> Object {
         lost.set(&format!("{UNDECODED}{reason}"), Value::count(*count));
     }
     object.set("lost", lost);
-    object.set("effects", effects(&observed.effects));
-    object.set(
-        "folded",
-        list(&observed.folded, |fold| {
-            Object::from([
-                ("rule", fold.rule.as_str().into()),
-                ("from", fold.from.as_str().into()),
-                ("to", fold.to.as_str().into()),
-            ])
-            .into()
-        }),
-    );
     let mut programs = Object::new();
     for (name, digest) in &observed.programs {
         let value: Value = match digest {
@@ -102,7 +132,6 @@ fn observed(observed: &Observed, ledger: &LossLedger) -> Object {
         programs.set(name, value);
     }
     object.set("programs", programs);
-    object.set("processes", list(&observed.processes, process));
     object.set("host", texts(&observed.host));
     object.set("versions", texts(&observed.versions));
     object.set("roots", texts(&observed.roots));
@@ -131,30 +160,13 @@ fn texts(texts: &BTreeMap<String, String>) -> Object {
     object
 }
 
-/// The effects with their facts, in the lists of `identity.effects`.
-fn effects(facts: &BTreeMap<Effect, EffectFacts>) -> Object {
-    let (mut fs, mut exec, mut net) = (Vec::new(), Vec::new(), Vec::new());
-    for (effect, facts) in facts {
-        let (mut object, list) = match effect {
-            Effect::Fs(effect) => (identity::fs_object(effect), &mut fs),
-            Effect::Exec(effect) => (identity::exec_object(effect), &mut exec),
-            Effect::Net(effect) => (identity::net_object(effect), &mut net),
-        };
-        object.set("hits", Value::count(facts.hits));
-        object.set_some("denied_by", facts.denied_by);
-        object.set_some("authorised", facts.is_authorised);
-        list.push(Value::Object(object));
-    }
-    Object::from([("exec", exec.into()), ("fs", fs.into()), ("net", net.into())])
-}
-
-fn process(process: &ProcessFacts) -> Value {
+fn process(process: &ProcessFacts) -> Object {
     let mut object = Object::new();
     object.set("pid", Value::count(process.pid.into()));
     object.set("ppid", Value::count(process.ppid.into()));
     object.set_some("status", process.status.map(|status| Value::count(u64::from(status as u32))));
     object.set("programs", list(&process.programs, |argv| list(argv, |text| text.as_str().into())));
-    Value::Object(object)
+    object
 }
 
 /// Why a text is not an evidence profile.
@@ -209,10 +221,10 @@ pub fn read(text: &str) -> Result<Evidence, WireError> {
 pub fn from_value(value: &Value) -> Result<Evidence, WireError> {
     let root = value.as_object().ok_or_else(|| wrong("the text", "not a mapping"))?;
     let reader = Reader { object: root, place: String::new() };
-    reader.only(&["schema", "run_id", "digest", "identity", "coverage", "observed"])?;
     if reader.text("schema")? != SCHEMA {
         return Err(wrong("schema", &format!("not {SCHEMA}, the only version there is")));
     }
+    shapes::evidence_profile().check(value).map_err(|mismatch| wrong(&mismatch.place, &mismatch.problem))?;
     let identity = identity::from_object(reader.object("identity")?.object)?;
     let digest = identity::digest(&identity);
     if reader.text("digest")? != digest.to_string() {
@@ -227,7 +239,6 @@ pub fn from_value(value: &Value) -> Result<Evidence, WireError> {
 }
 
 fn ledger(coverage: &Reader<'_>, observed: &Reader<'_>) -> Result<LossLedger, WireError> {
-    coverage.only(&["fs", "exec", "net", "reasons"])?;
     let mut ledger = LossLedger { is_unobserved: observed.flag("is_unobserved")?, ..LossLedger::default() };
     for (name, count) in observed.counts("lost")? {
         match name.strip_prefix(UNDECODED) {
@@ -236,7 +247,6 @@ fn ledger(coverage: &Reader<'_>, observed: &Reader<'_>) -> Result<LossLedger, Wi
         };
     }
     for reason in coverage.objects("reasons")? {
-        reason.only(&["kind", "reason", "detail"])?;
         if !reason.object.contains("kind") && reason.text("reason")? == RECORDS_LOST {
             continue;
         }
@@ -257,26 +267,6 @@ fn ledger(coverage: &Reader<'_>, observed: &Reader<'_>) -> Result<LossLedger, Wi
 }
 
 fn read_observed(reader: &Reader<'_>) -> Result<Observed, WireError> {
-    reader.only(&[
-        "started_at",
-        "duration_ms",
-        "mode",
-        "verdict",
-        "descendants",
-        "is_unobserved",
-        "policy_digest",
-        "counters",
-        "lost",
-        "effects",
-        "folded",
-        "programs",
-        "processes",
-        "host",
-        "versions",
-        "roots",
-        "not_governed",
-        "env_removed",
-    ])?;
     let policy_digest = match reader.object.get("policy_digest") {
         None => None,
         Some(_) => Some(reader.digest("policy_digest", reader.text("policy_digest")?)?),
@@ -288,7 +278,6 @@ fn read_observed(reader: &Reader<'_>) -> Result<Observed, WireError> {
             Value::String(text) => Ok(reader.digest("programs", text)?),
             Value::Object(object) => {
                 let unread = Reader { object, place };
-                unread.only(&["unread"])?;
                 Err(unread.text("unread")?.to_owned())
             }
             _ => return Err(wrong(&place, "neither a digest nor a reason")),
@@ -299,14 +288,16 @@ fn read_observed(reader: &Reader<'_>) -> Result<Observed, WireError> {
         started_at: reader.text("started_at")?.to_owned(),
         duration_ms: reader.count("duration_ms")?,
         counters: reader.counts("counters")?,
-        effects: read_effects(&reader.object("effects")?)?,
+        effects: facts::read(&reader.object("effects")?)?,
         folded: reader
             .objects("folded")?
             .iter()
             .map(|fold| {
-                fold.only(&["rule", "from", "to"])?;
-                let text = |key| fold.text(key).map(str::to_owned);
-                Ok(Fold { rule: text("rule")?, from: text("from")?, to: text("to")? })
+                Ok(Fold {
+                    rule: fold.text("rule")?.to_owned().into(),
+                    from: fold.text("from")?.to_owned(),
+                    to: Name::from_canonical(fold.text("to")?),
+                })
             })
             .collect::<Result<_, WireError>>()?,
         programs,
@@ -323,42 +314,7 @@ fn read_observed(reader: &Reader<'_>) -> Result<Observed, WireError> {
     })
 }
 
-fn read_effects(reader: &Reader<'_>) -> Result<BTreeMap<Effect, EffectFacts>, WireError> {
-    reader.only(&["exec", "fs", "net"])?;
-    let mut effects = BTreeMap::new();
-    for list in ["fs", "exec", "net"] {
-        for one in reader.objects(list)? {
-            let mut object = one.object.clone();
-            let denied_by = match object.remove("denied_by") {
-                None => None,
-                Some(word) => Some(
-                    ["policy", "launch", "system"]
-                        .into_iter()
-                        .find(|known| word.as_str() == Some(known))
-                        .ok_or_else(|| wrong(&one.at("denied_by"), "not policy, launch or system"))?,
-                ),
-            };
-            let is_authorised = match object.remove("authorised") {
-                None => None,
-                Some(value) => {
-                    Some(value.as_bool().ok_or_else(|| wrong(&one.at("authorised"), "not true or false"))?)
-                }
-            };
-            let facts = EffectFacts { hits: one.count("hits")?, denied_by, is_authorised };
-            object.remove("hits");
-            let effect = match list {
-                "fs" => Effect::Fs(identity::fs_effect(&object, &one.place)?),
-                "exec" => Effect::Exec(identity::exec_effect(&object, &one.place)?),
-                _ => Effect::Net(identity::net_effect(&object, &one.place)?),
-            };
-            effects.insert(effect, facts);
-        }
-    }
-    Ok(effects)
-}
-
 fn read_process(reader: &Reader<'_>) -> Result<ProcessFacts, WireError> {
-    reader.only(&["pid", "ppid", "status", "programs"])?;
     let number = |key| {
         reader
             .count(key)
@@ -391,16 +347,6 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn at(&self, key: &str) -> String {
         if self.place.is_empty() { key.to_owned() } else { format!("{}.{key}", self.place) }
-    }
-
-    fn only(&self, keys: &[&str]) -> Result<(), WireError> {
-        let known: BTreeSet<&str> = keys.iter().copied().collect();
-        match self.object.iter().find(|(key, _)| !known.contains(key)) {
-            Some((key, _)) => {
-                Err(wrong(&self.at(&key.escape_debug().to_string()), "not a key of the format"))
-            }
-            None => Ok(()),
-        }
     }
 
     fn get(&self, key: &str) -> Result<&'a Value, WireError> {

@@ -220,7 +220,7 @@ fn every_flip_of_the_compressed_bytes_is_refused() {
     for length in 0..good.len() {
         assert_eq!(refused(&good[..length]), Code::Gzip, "cut at {length}");
     }
-    assert!(respelled < 10, "{respelled}");
+    assert!(respelled < good.len() / 25, "{respelled}");
 }
 
 #[test]
@@ -316,7 +316,9 @@ fn healed(lines: &[Vec<u8>]) -> Vec<u8> {
     for line in lines {
         // As another program would find it: the text between the quotes.
         let text = String::from_utf8_lossy(line);
-        root.add(text.split("\"assaycontenthash\":\"").nth(1).map_or("", |rest| &rest[..71]));
+        let hash = text.split("\"assaycontenthash\":\"").nth(1).map_or("", |rest| &rest[..71]);
+        // Without one, nobody gets as far as the root.
+        root.add(&hash.parse().unwrap_or(Digest::of(b"")));
         bytes.extend_from_slice(line);
         bytes.push(b'\n');
     }

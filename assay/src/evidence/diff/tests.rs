@@ -1,4 +1,7 @@
+use std::ops::ControlFlow;
+
 use super::*;
+use crate::canon::digest::Digest;
 use crate::evidence::integrity::Limits;
 use crate::evidence::samples::{self, connect, evidence, exec, fs, harmless};
 use crate::evidence::verify::{reread, verify};
@@ -10,23 +13,34 @@ fn diff_bundles(a: &[u8], b: &[u8]) -> Vec<Change> {
     let outline = |bundle: &[u8]| {
         let mut outline = Outline::default();
         verify(bundle, Limits::FORMAT, |_, event| outline.add(event)).unwrap();
-        outline.finish();
         outline
     };
-    let (first, second) = (outline(a), outline(b));
-    let pick = |bundle: &[u8], mine: &Outline, other: &Outline, mut picker: Picker| {
-        reread(bundle, Limits::FORMAT, |place| mine.lacks(place, other), |event| picker.add(event)).unwrap();
+    let (mut first, mut second) = (outline(a), outline(b));
+    let (of_first, of_second) = lacking(&mut first, &mut second);
+    let pick = |bundle: &[u8], lacking: &Lacking, mut picker: Picker| {
+        reread(
+            bundle,
+            Limits::FORMAT,
+            |place| lacking.has(place),
+            |event| {
+                picker.add(event);
+                ControlFlow::Continue(())
+            },
+        )
+        .unwrap();
         picker.finish()
     };
-    let removed = pick(a, &first, &second, Picker::of_first());
-    let added = pick(b, &second, &first, Picker::of_second());
+    let removed = pick(a, &of_first, Picker::of_first());
+    let added = pick(b, &of_second, Picker::of_second());
     changes(&first, &second, removed, added)
 }
 
 fn diff(a: &Evidence, b: &Evidence) -> Vec<(&'static str, &'static str, String, String, Option<Aspect>)> {
     diff_bundles(&samples::bundle(a), &samples::bundle(b))
         .into_iter()
-        .map(|change| (change.word(), change.kind.as_str(), change.op, change.subject, change.aspect))
+        .map(|change| {
+            (change.word(), change.kind.as_str(), change.op().into(), change.subject().into(), change.aspect)
+        })
         .collect()
 }
 
@@ -77,10 +91,10 @@ fn each_mutation_is_named_exactly() {
     );
     let Effect::Net(net) = connect("tcp", "127.0.0.1", Some(8080)) else { unreachable!() };
     check(
-        &replaced(4, Effect::Net(NetEffect { result: Denied, ..net.clone() })),
+        &replaced(4, Effect::net(NetEffect { result: Denied, ..*net.clone() })),
         one("changed", "net", "connect", "127.0.0.1:8080", Some(Aspect::Result)),
     );
-    let other_port = Effect::Net(NetEffect { port: Some(Port::Number(81)), ..net });
+    let other_port = Effect::net(NetEffect { port: Some(Port::Number(81)), ..*net });
     assert_eq!(diff(&base(), &replaced(4, other_port)).len(), 2, "another port is another place");
     let mut other = base();
     other.observed.programs.insert("/usr/bin/make".into(), Ok(Digest::of(b"another")));
@@ -124,15 +138,9 @@ fn a_bundle_made_to_keep_a_reader_busy_does_not() {
     // The same event thousands of times, which only another program writes.
     let many = |op: &'static str, count: usize| -> Vec<Change> {
         let data = Object::from([("op", op.into()), ("path", "/x".into()), ("result", "ok".into())]);
-        let change = |_| Change {
-            kind: Kind::Fs,
-            op: op.to_owned(),
-            subject: "/x".to_owned(),
-            before: (op == "read").then(|| data.clone().into()),
-            after: (op != "read").then(|| data.clone().into()),
-            aspect: None,
-        };
-        (0..count).map(change).collect()
+        let told = Told::new(&data.into(), op, "/x");
+        let sides = if op == "read" { Sides::Before(told) } else { Sides::After(told) };
+        vec![Change { kind: Kind::Fs, aspect: None, sides }; count]
     };
     let start = std::time::Instant::now();
     let changes = pair(many("read", 20_000), many("write", 20_000));

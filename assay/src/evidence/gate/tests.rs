@@ -1,4 +1,5 @@
 use super::*;
+use crate::canon::digest::Digest;
 use crate::evidence::Evidence;
 use crate::evidence::integrity::Limits;
 use crate::evidence::samples::{self, connect, evidence, exec, fs, harmless};

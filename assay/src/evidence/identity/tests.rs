@@ -1,6 +1,31 @@
 use super::*;
 use crate::canon::read;
 
+/// The identity as one value, made without what writes it piece by piece.
+fn to_object(identity: &Identity) -> Object {
+    let mut lists = Object::from([
+        ("exec", Value::Array(Vec::new())),
+        ("fs", Value::Array(Vec::new())),
+        ("net", Value::Array(Vec::new())),
+    ]);
+    let mut effects: Vec<&Effect> = identity.effects.iter().collect();
+    effects.sort();
+    effects.dedup();
+    for effect in effects {
+        let (list, object) = match effect {
+            Effect::Fs(effect) => ("fs", fs_object(effect)),
+            Effect::Exec(effect) => ("exec", exec_object(effect)),
+            Effect::Net(effect) => ("net", net_object(effect)),
+        };
+        let mut all = lists.get(list).and_then(Value::as_array).unwrap().to_vec();
+        all.push(object.into());
+        lists.set(list, all);
+    }
+    let mut object = frame(identity);
+    object.set("effects", lists);
+    object
+}
+
 fn sample() -> Identity {
     let fs = |op, path: &str, to: Option<&str>, result| {
         Effect::Fs(FsEffect {
@@ -11,7 +36,7 @@ fn sample() -> Identity {
         })
     };
     let net = |op, proto: &str, address: Option<&str>, port| {
-        Effect::Net(NetEffect {
+        Effect::net(NetEffect {
             op,
             proto: proto.into(),
             host: None,
@@ -30,7 +55,7 @@ fn sample() -> Identity {
             net(NetEffectOp::Connect, "tcp", Some("127.0.0.1"), Some(Port::Number(80))),
             net(NetEffectOp::Bind, "udp", Some("::1"), Some(Port::Ephemeral)),
             net(NetEffectOp::Connect, "unix", Some("@bus"), None),
-            Effect::Net(NetEffect {
+            Effect::net(NetEffect {
                 op: NetEffectOp::Connect,
                 proto: "tcp".into(),
                 host: Some("example.com".into()),
@@ -69,6 +94,18 @@ fn the_bytes_are_these() {
         )
     );
     assert_eq!(run_id(&digest(&sample())), format!("sandbox_{}", &Digest::of(text.as_bytes()).hex()[..16]));
+}
+
+#[test]
+fn the_pieces_are_the_whole() {
+    let mut identity = sample();
+    for _ in 0..2 {
+        let whole = write::to_string(&Value::Object(to_object(&identity))).into_bytes();
+        assert_eq!(to_json(&identity), whole);
+        assert_eq!(digest(&identity), Digest::of(&whole));
+        identity.effects.clear();
+        identity.degradations.clear();
+    }
 }
 
 #[test]

@@ -239,13 +239,26 @@ pub(super) fn root_socket(_: &Seen, view: &View<'_>) -> Option<Found> {
 
 pub(super) fn cloud_metadata(_: &Seen, view: &View<'_>) -> Option<Found> {
     let Content::Net { op: op @ ("connect" | "send"), host, address, .. } = view.content else { return None };
-    let name = [host, address].into_iter().flatten().find(|name| METADATA.contains(name))?;
-    Some(act(view, Level::Error, name, op))
+    if let Some(name) = [host, address].into_iter().flatten().find(|name| METADATA.contains(name)) {
+        return Some(act(view, Level::Error, name, op));
+    }
+    // Whatever it is called.
+    let stands_for = view.addresses().into_iter().map(|address| address.to_string());
+    let name = stands_for.into_iter().find(|address| METADATA.contains(&address.as_str()))?;
+    Some(act(view, Level::Error, &name, op))
+}
+
+pub(super) fn other_name_asked(_: &Seen, view: &View<'_>) -> Option<Found> {
+    let Content::Net { op: op @ ("connect" | "send"), host: Some(host), .. } = view.content else {
+        return None;
+    };
+    let asked = view.asked().find(|name| !host.split(',').any(|one| one == *name))?;
+    Some(act(view, Level::Warn, &format!("{host} (asked for {asked})"), op))
 }
 
 pub(super) fn egress_plain_address(_: &Seen, view: &View<'_>) -> Option<Found> {
-    let Content::Net { op: op @ ("connect" | "send"), host: None, address: Some(address), port, .. } =
-        view.content
+    // A name beside the address is only claimed.
+    let Content::Net { op: op @ ("connect" | "send"), address: Some(address), port, .. } = view.content
     else {
         return None;
     };

@@ -124,11 +124,12 @@ impl<'a> Linter<'a> {
                 self.add(at, rule, Found { sequence: Some(event.sequence), ..found });
             }
         }
-        self.seen.add(manifest, &view);
+        self.seen.add(manifest, view);
     }
 
     /// Looks at the whole, and ends.
     pub fn finish(mut self, verified: &Verified) -> Report {
+        self.seen.close();
         for (at, rule) in RULES.iter().enumerate() {
             if let Check::Whole(check) = rule.check {
                 for found in check(&self.seen, verified) {

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use crate::profile::effort::looked_at;
+
 /// Configuration that makes an agent, a repository or the system run code later.
 pub static PROTECTED: Places = Places::new(|| {
     &[
@@ -218,7 +220,16 @@ pub static MAY_HOLD_SECRETS: Places = Places::new(|| {
 
 /// Where anybody, or any run, may put a program.
 pub static TEMPORARY: Places = Places::new(|| {
-    &["/tmp/", "/var/tmp/", "/dev/shm/", "/run/user/", "${TMPDIR}/", "${CALLER_TMPDIR}/", "~/Downloads/"]
+    &[
+        "/tmp/",
+        "/var/tmp/",
+        "/dev/shm/",
+        "/run/user/",
+        "${TMPDIR}/",
+        "${CALLER_TMPDIR}/",
+        "${RUNTIME_DIR}/",
+        "~/Downloads/",
+    ]
 });
 
 /// Where the run itself works.
@@ -308,9 +319,12 @@ pub struct Places {
     index: OnceLock<Index>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Index {
     by_first: HashMap<&'static str, Vec<&'static str>>,
+    /// By the first byte of a first component, a bit for each length: most components are none, and that is told by one
+    /// look.
+    lengths: [u64; 256],
     /// Those whose first component has a star, which are always tried.
     starred: Vec<&'static str>,
 }
@@ -327,6 +341,7 @@ impl Places {
 
     /// Whether one of the patterns holds for `path`.
     pub fn has(&self, path: &str) -> bool {
+        looked_at(path.len());
         let path = folded(path);
         let index = self.index.get_or_init(|| Index::of(self.patterns()));
         if index.starred.iter().any(|pattern| matches(pattern, &path)) {
@@ -334,7 +349,10 @@ impl Places {
         }
         // Each pattern is tried once, however often its first component occurs.
         let mut tried: Vec<&str> = Vec::new();
-        for pattern in path.split('/').filter_map(|component| index.by_first.get(component)).flatten() {
+        let components = path.as_bytes().split(|byte| *byte == b'/');
+        let known = components.filter(|component| index.may_begin(component));
+        let known = known.filter_map(|component| index.by_first.get(std::str::from_utf8(component).ok()?));
+        for pattern in known.flatten() {
             if !tried.contains(pattern) {
                 if matches(pattern, &path) {
                     return true;
@@ -348,7 +366,7 @@ impl Places {
 
 impl Index {
     fn of(patterns: &[&'static str]) -> Self {
-        let mut index = Self::default();
+        let mut index = Self { by_first: HashMap::new(), lengths: [0; 256], starred: Vec::new() };
         for pattern in patterns {
             let rest = pattern.strip_prefix("~/").unwrap_or(pattern);
             let first = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
@@ -356,15 +374,34 @@ impl Index {
                 index.starred.push(pattern);
             } else {
                 index.by_first.entry(first).or_default().push(pattern);
+                if let Some(byte) = first.bytes().next() {
+                    index.lengths[usize::from(byte)] |= length_bit(first.len());
+                }
             }
         }
         index
     }
+
+    fn may_begin(&self, component: &[u8]) -> bool {
+        component
+            .first()
+            .is_some_and(|byte| self.lengths[usize::from(*byte)] & length_bit(component.len()) != 0)
+    }
+}
+
+/// Long ones share the last bit.
+fn length_bit(length: usize) -> u64 {
+    1 << length.min(63)
 }
 
 /// A name without `//`, `.` and `..`, which a recorder never writes and somebody who wants to pass unseen might.
 fn folded(path: &str) -> Cow<'_, str> {
     let is_odd = |part: &str| matches!(part, "" | "." | "..");
+    // Most have nothing that could be odd, which takes one look.
+    let may_be_odd = |pair: &[u8]| pair[0] == b'/' && matches!(pair[1], b'/' | b'.');
+    if path.len() > 1 && !path.starts_with('.') && !path.as_bytes().windows(2).any(may_be_odd) {
+        return Cow::Borrowed(path);
+    }
     let inner = path.strip_prefix('/').unwrap_or(path);
     let inner = inner.strip_suffix('/').unwrap_or(inner);
     if !inner.split('/').any(is_odd) {
@@ -392,6 +429,12 @@ pub fn matches(pattern: &str, path: &str) -> bool {
     if pattern.starts_with(['/', '@', '$']) {
         return anchored(pattern, path);
     }
+    if !pattern.ends_with('/') {
+        // It can only be the end of a name, before or behind its last slash, so that few components are tried.
+        let components = pattern.bytes().filter(|byte| *byte == b'/').count() + 1;
+        let starts = memchr::memrchr_iter(b'/', path.as_bytes()).map(|at| at + 1).chain([0]);
+        return starts.skip(components - 1).take(2).any(|start| anchored(pattern, &path[start..]));
+    }
     let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
     starts.into_iter().any(|start| anchored(pattern, &path[start..]))
 }
@@ -406,6 +449,7 @@ fn anchored(pattern: &str, path: &str) -> bool {
         Some(pattern) => (true, pattern),
         None => (false, pattern),
     };
+    looked_at(1);
     let mut path_parts = path.split('/');
     for part in pattern.split('/') {
         match path_parts.next() {
@@ -425,6 +469,7 @@ pub fn glob(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut retry: Option<(usize, usize)> = None;
     while t < text.len() {
+        looked_at(1);
         if pattern.get(p) == Some(&b'*') {
             retry = Some((p + 1, t));
             p += 1;
@@ -461,6 +506,19 @@ mod tests {
                 let one_by_one = places.patterns().iter().any(|pattern| matches(pattern, &folded(&path)));
                 proptest::prop_assert_eq!(places.has(&path), one_by_one);
             }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_pattern_that_begins_anywhere_is_found_wherever_it_begins(
+            pattern in "(\\*?[ab]\\*?){1,2}(/(\\*|[ab]{1,2})){0,2}/?",
+            path in "/?([ab.]{1,3}/){0,4}[ab.]{0,3}/?",
+        ) {
+            let path = folded(&path);
+            let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
+            let expected = starts.into_iter().any(|start| anchored(&pattern, &path[start..]));
+            proptest::prop_assert_eq!(matches(&pattern, &path), expected);
         }
     }
 

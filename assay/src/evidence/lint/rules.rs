@@ -214,6 +214,14 @@ pub const RULES: &[Rule] = &[
         check: Check::Event(checks::egress_plain_address),
     },
     Rule {
+        id: "other-name-asked",
+        level: Level::Warn,
+        title: "a server was asked for another name than it was found by",
+        why: "What answers at an allowed address may be somebody else: a host that many share takes whoever is asked for.",
+        advice: "Find out who answers to that name there; deny the address if the run had no business with them.",
+        check: Check::Event(checks::other_name_asked),
+    },
+    Rule {
         id: "many-deletions",
         level: Level::Warn,
         title: "many files were deleted",

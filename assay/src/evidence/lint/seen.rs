@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use sha2::{Digest as _, Sha256};
+
 use crate::canon::digest::Digest;
 use crate::canon::value::{Object, Value};
 use crate::canon::write;
@@ -10,12 +12,13 @@ use crate::evidence::CANONICALIZER;
 use crate::evidence::events::kind;
 use crate::evidence::identity;
 use crate::evidence::manifest::Manifest;
+use crate::evidence::squeezed::Squeezed;
 use crate::evidence::timestamp::Timestamp;
-use crate::evidence::view::{self, Content, View};
+use crate::evidence::view::{Content, View};
 use crate::profile::effect::Effect;
 
 /// What went by.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Seen {
     /// How many events of each type.
     pub counts: BTreeMap<String, u64>,
@@ -39,20 +42,53 @@ pub struct Seen {
     pub run_id: String,
     written: HashSet<u64>,
     identity: IdentityParts,
+    computed_run_id: Option<String>,
 }
 
-/// The pieces of the identity, as canonical JSON.
-#[derive(Debug, Clone, Default)]
+/// The pieces of the identity, as canonical JSON. They are hashed in another order than the events come in, so that they
+/// have to be kept; squeezed, a million of them are a few mebibytes.
+#[derive(Debug, Default)]
 struct IdentityParts {
     is_broken: bool,
     command: Option<String>,
     outcome: Option<String>,
-    lists: BTreeMap<&'static str, String>,
+    lists: BTreeMap<&'static str, Squeezed>,
+}
+
+impl IdentityParts {
+    fn append(&mut self, list: &'static str, element: impl FnOnce(&mut String)) {
+        let list = self.lists.entry(list).or_default();
+        let comma = if list.is_empty() { "" } else { "," };
+        list.add(|text| {
+            text.push_str(comma);
+            element(text);
+        });
+    }
+
+    fn run_id(mut self) -> Option<String> {
+        let (Some(command), Some(outcome), false) = (&self.command, &self.outcome, self.is_broken) else {
+            return None;
+        };
+        let mut hash = Sha256::new();
+        hash.update(format!("{{\"canonicalizer\":\"{CANONICALIZER}\",\"command\":{command}"));
+        // The order of canonical JSON, which is not that of the events.
+        for (before, list) in [
+            (",\"degradations\":[", "degradations"),
+            ("],\"effects\":{\"exec\":[", "exec"),
+            ("],\"fs\":[", "fs"),
+            ("],\"net\":[", "net"),
+        ] {
+            hash.update(before);
+            self.lists.remove(list).unwrap_or_default().pour(|piece| hash.update(piece));
+        }
+        hash.update(format!("]}},\"outcome\":{outcome}}}"));
+        Some(identity::run_id(&Digest::from_raw(hash.finalize().into())))
+    }
 }
 
 impl Seen {
     /// Remembers one event.
-    pub fn add(&mut self, manifest: &Manifest, view: &View<'_>) {
+    pub fn add(&mut self, manifest: &Manifest, view: View<'_>) {
         let kind = view.event.kind();
         if let Some(count) = self.counts.get_mut(kind) {
             *count += 1;
@@ -69,7 +105,7 @@ impl Seen {
         }
         self.time = view.event.object.str("time").and_then(Timestamp::parse);
         self.first_time = self.first_time.or(self.time);
-        self.remember(view);
+        self.remember(&view);
         if self.is_ours || kind == kind::STARTED {
             self.add_to_identity(view);
         }
@@ -108,54 +144,40 @@ impl Seen {
         self.written.contains(&hash(path))
     }
 
-    fn add_to_identity(&mut self, view: &View<'_>) {
-        let Some(data) = view.event.data() else {
+    fn add_to_identity(&mut self, view: View<'_>) {
+        let event = view.event;
+        let Some(data) = event.data() else {
             self.identity.is_broken = true;
             return;
-        };
-        let append = |parts: &mut IdentityParts, list: &'static str, data: &Object| {
-            let text = parts.lists.entry(list).or_default();
-            if !text.is_empty() {
-                text.push(',');
-            }
-            write::append(&Value::Object(data.clone()), text);
         };
         let parts = &mut self.identity;
         match view.content {
             Content::Started => parts.command = data.get("command").map(write::to_string),
-            Content::Fs { .. } => append(parts, "fs", data),
-            Content::Net { .. } => append(parts, "net", data),
-            Content::Exec { .. } => append(parts, "exec", &view::without_digest(data)),
-            Content::Degraded { .. } => append(parts, "degradations", data),
+            Content::Fs { .. } => parts.append("fs", |text| text.push_str(event.data_json())),
+            Content::Net { .. } => parts.append("net", |text| text.push_str(event.data_json())),
+            // The identity does not hold the digests of programs.
+            Content::Exec { .. } => parts.append("exec", |text| write::append_without(data, "sha256", text)),
+            Content::Degraded { .. } => parts.append("degradations", |text| text.push_str(event.data_json())),
             Content::Summary => parts.outcome = data.get("outcome").map(write::to_string),
             Content::Finished | Content::Unknown => {}
         }
         if matches!(view.content, Content::Fs { .. } | Content::Exec { .. } | Content::Net { .. }) {
-            match view.strict_effect() {
-                Ok(effect) => self.effect = effect.cloned(),
+            match view.into_strict_effect() {
+                Ok(effect) => self.effect = effect,
                 Err(_) => parts.is_broken = true,
             }
         }
     }
 
-    /// The run id that the events give, when they hold a whole identity of this program's making.
-    pub fn computed_run_id(&self) -> Option<String> {
-        let parts = &self.identity;
-        let (Some(command), Some(outcome), true, false) =
-            (&parts.command, &parts.outcome, self.is_ours, parts.is_broken)
-        else {
-            return None;
-        };
-        let list = |key: &str| parts.lists.get(key).map_or("", String::as_str);
-        let text = format!(
-            "{{\"canonicalizer\":\"{CANONICALIZER}\",\"command\":{command},\"degradations\":[{}],\
-             \"effects\":{{\"exec\":[{}],\"fs\":[{}],\"net\":[{}]}},\"outcome\":{outcome}}}",
-            list("degradations"),
-            list("exec"),
-            list("fs"),
-            list("net")
-        );
-        Some(identity::run_id(&Digest::of(text.as_bytes())))
+    /// Computes what takes all events.
+    pub fn close(&mut self) {
+        self.computed_run_id = std::mem::take(&mut self.identity).run_id().filter(|_| self.is_ours);
+    }
+
+    /// The run id that the events give, when they hold a whole identity of this program's making. Known once all is
+    /// closed.
+    pub fn computed_run_id(&self) -> Option<&str> {
+        self.computed_run_id.as_deref()
     }
 
     /// Where the summary counts other events than there were.

@@ -7,10 +7,11 @@ use crate::canon::write;
 use crate::evidence::integrity::Limits;
 use crate::evidence::samples::{self, connect, evidence, exec, fs, harmless, pack};
 use crate::evidence::verify::verify;
-use crate::evidence::{Component, Degradation, Evidence};
+use crate::evidence::{Component, Degradation, EffectFacts, Evidence};
 use crate::observe::loss::{Kind, LossLedger};
 use crate::profile::effect::EffectResult::{Denied, Ok as Done};
 use crate::profile::effect::{Effect, FsOp, HostFrom, NetEffect, NetEffectOp, Port};
+use crate::profile::effort::counting::check_growth;
 
 fn lint_with(bundle: &[u8], settings: &Settings) -> Report {
     let mut linter = Linter::new(settings);
@@ -63,13 +64,13 @@ fn ledger(edit: impl FnOnce(&mut LossLedger)) -> Vec<u8> {
     changed(|evidence| edit(&mut evidence.coverage.ledger))
 }
 
-fn named(host: &str, address: &str) -> Effect {
-    Effect::Net(NetEffect {
+fn named(host: &str, address: Option<&str>) -> Effect {
+    Effect::net(NetEffect {
         op: NetEffectOp::Connect,
         proto: "tcp".into(),
         host: Some(host.into()),
         host_from: Some(HostFrom::Dns),
-        address: Some(crate::profile::name::Name::from_canonical(address)),
+        address: address.map(crate::profile::name::Name::from_canonical),
         port: Some(Port::Number(443)),
         result: Done,
     })
@@ -85,6 +86,46 @@ fn with_manifest_key() -> Vec<u8> {
         object.set("note", "trust me");
         write::to_string(&object.into()).into_bytes()
     })
+}
+
+/// A connection to a host that was asked for this name.
+fn asked(host: &str, name: &str) -> Vec<u8> {
+    changed(|evidence| {
+        let effect = named(host, None);
+        let asked = [name.to_owned()].into();
+        let facts = EffectFacts { hits: 1, asked, ..EffectFacts::default() };
+        evidence.observed.effects.insert(effect.clone(), facts);
+        evidence.identity.effects.push(effect);
+    })
+}
+
+/// Those about names that stand for addresses, or beside them.
+fn examples_of_names() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
+    vec![
+        (
+            "egress-plain-address",
+            with(named("example.com", None)),
+            with(named("only-claimed.example.com", Some("203.0.113.7"))),
+        ),
+        (
+            "other-name-asked",
+            asked("example.com", "example.com"),
+            asked("example.com", "elsewhere.example.org"),
+        ),
+        (
+            "cloud-metadata",
+            with(named("example.com", None)),
+            changed(|evidence| {
+                let effect = named("rebound.example.com", None);
+                let addresses = ["100.100.100.200".parse().unwrap()].into();
+                evidence
+                    .observed
+                    .effects
+                    .insert(effect.clone(), EffectFacts { hits: 1, addresses, ..EffectFacts::default() });
+                evidence.identity.effects.push(effect);
+            }),
+        ),
+    ]
 }
 
 /// Rule, a bundle it must not complain about though it is near, and one it must.
@@ -150,7 +191,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         ),
         (
             "egress-plain-address",
-            with(named("example.com", "192.0.2.1")),
+            with(named("example.com", None)),
             with(connect("tcp", "203.0.113.7", Some(443))),
         ),
         ("many-deletions", deletions(99), deletions(100)),
@@ -188,7 +229,7 @@ fn examples() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
 
 #[test]
 fn each_rule_complains_about_its_bad_example_and_not_about_its_good_one() {
-    let examples = examples();
+    let examples = [examples(), examples_of_names()].concat();
     for (rule, good, bad) in &examples {
         let has = |report: &Report| report.findings.iter().any(|finding| finding.rule == *rule);
         assert!(!has(&lint(good)), "{rule} complains about its good example: {:?}", lint(good).findings);
@@ -241,7 +282,8 @@ fn a_flood_of_findings_is_counted() {
 #[test]
 fn a_project_sets_levels_and_ignores_with_reasons() {
     let settings = settings::parse(
-        "lint: {levels: {exec-from-workdir: error, denied: off}, \
+        "p.yaml",
+        b"lint: {levels: {exec-from-workdir: error, denied: off}, \
          ignore: [{rule: credential-read, subject: '${HOME}/.npmrc', reason: it holds no token}]}",
     )
     .unwrap();
@@ -261,8 +303,10 @@ fn a_project_sets_levels_and_ignores_with_reasons() {
 
 #[test]
 fn lines_made_to_keep_a_reader_busy_do_not() {
-    let long = |piece: &str| piece.repeat(200_000 / piece.len());
-    let start = std::time::Instant::now();
+    let long = |piece: &str, len: usize| piece.repeat(len / piece.len());
+    let settings =
+        settings::parse("p.yaml", b"lint: {ignore: [{rule: clock-odd, subject: '*a*b*c', reason: x}]}")
+            .unwrap();
     for piece in [
         "x/CLAUDE.md/",
         "CLAUDE.md/",
@@ -276,18 +320,18 @@ fn lines_made_to_keep_a_reader_busy_do_not() {
         "-----BEGIN ",
         "*",
     ] {
-        let bundle = with(write_of(&long(piece)));
-        lint(&bundle);
-        let settings =
-            settings::parse("lint: {ignore: [{rule: clock-odd, subject: '*a*b*c', reason: x}]}").unwrap();
-        lint_with(&bundle, &settings);
+        check_growth(piece, |len| {
+            let bundle = with(write_of(&long(piece, len)));
+            lint(&bundle);
+            lint_with(&bundle, &settings);
+        });
     }
     for word in ["--token", "-p", "a=b", "sk-aaaa", "x", "--password=x"] {
-        lint(&changed(|evidence| {
-            evidence.identity.command = vec![word.to_owned(); 200_000 / (word.len() + 3)];
-        }));
-        lint(&changed(|evidence| evidence.identity.command = vec!["curl".into(), long(word)]));
+        check_growth(word, |len| {
+            lint(&changed(|evidence| {
+                evidence.identity.command = vec![word.to_owned(); len / (word.len() + 3)];
+            }));
+            lint(&changed(|evidence| evidence.identity.command = vec!["curl".into(), long(word, len)]));
+        });
     }
-    // Whatever takes the square of a length takes hours here.
-    assert!(start.elapsed().as_secs() < 120, "{:?}", start.elapsed());
 }

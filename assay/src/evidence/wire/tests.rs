@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::evidence::{Component, Degradation, Identity, Outcome, samples};
+use crate::evidence::{Actor, Component, Degradation, Identity, Outcome, Refusal, samples};
 use crate::profile::effect::{EffectResult, FsOp};
 use crate::profile::name::Name;
 
@@ -15,7 +15,7 @@ fn full() -> Evidence {
     effects.sort();
     let mut evidence = samples::evidence(effects, vec![degradation]);
     evidence.observed.folded =
-        vec![Fold { rule: "pid".into(), from: "/tmp/x.7".into(), to: "/tmp/x.${PID}".into() }];
+        vec![Fold { rule: "pid".into(), from: "/tmp/x.7".into(), to: Name::from_canonical("/tmp/x.${PID}") }];
     evidence.observed.programs.insert("/gone".into(), Err("it is no longer there".into()));
     evidence.observed.processes = vec![
         ProcessFacts {
@@ -97,6 +97,11 @@ proptest! {
         let effect = samples::fs(FsOp::Read, name.as_str(), Some(&word), EffectResult::Denied);
         let mut evidence = samples::evidence(vec![effect], Vec::new());
         evidence.identity = Identity { command: vec![word.clone(), name.to_string()], outcome: Outcome::Signal("SIGKILL".into()), ..evidence.identity };
+        for facts in evidence.observed.effects.values_mut() {
+            facts.by = Some(Actor { pid: 7, program: Some(name.to_string()), comm: word.clone() }.into());
+            facts.refused =
+                Some(Refusal { rule: Some(word.clone()), at: Some(name.to_string()), remedy: word.clone() }.into());
+        }
         evidence.observed.programs.insert(word.clone(), Err(word.clone()));
         evidence.observed.roots.insert(word.clone(), name.to_string());
         for format in [Format::Yaml, Format::Json] {
