@@ -1,6 +1,7 @@
 //! Prints what this host offers and what follows from it: a fact a line, and what gives the rest.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use serde_json::json;
 
@@ -9,7 +10,7 @@ use crate::enforce::Means;
 use crate::exit::Exit;
 use crate::host::probe::probe;
 use crate::host::{BpfTrial, Fact, Host, Presence, Right};
-use crate::observe::kernel::{Observer, ObserverConfig};
+use crate::observe::kernel::{Counting, Observer, ObserverConfig};
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -39,7 +40,7 @@ struct Line {
 
 /// How a fact stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub enum State {
     /// As it should be, or merely told.
     Good,
     /// Something can be done without it, less well.
@@ -51,7 +52,11 @@ enum State {
 }
 
 impl State {
-    fn as_str(self) -> &'static str {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Good, Self::Less, Self::Missing, Self::Unknown];
+
+    /// The word in every output.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Good => "ok",
             Self::Less => "limited",
@@ -66,7 +71,7 @@ pub fn run(args: Args, out: &Output) -> Exit {
     let host = probe();
     let mut lines = diagnose(&host);
     if matches!(host.bpf, Fact::Known(BpfTrial::Usable)) {
-        lines.push(observer(out));
+        lines.extend(in_the_way(&lines).map_or_else(|| observer(out), |line| vec![line]));
     }
     lines.extend(enforcement(Means::probe(&host)));
     let can_observe = !lines.iter().any(|line| line.state == State::Missing);
@@ -76,7 +81,7 @@ pub fn run(args: Args, out: &Output) -> Exit {
     };
     if let Err(error) = out.result(text.as_bytes()) {
         out.error(&format!("write the result: {error}"));
-        return Exit::Failed;
+        return Exit::Refused;
     }
     if can_observe { Exit::Success } else { Exit::Refused }
 }
@@ -130,25 +135,55 @@ fn diagnose(host: &Host) -> Vec<Line> {
     lines
 }
 
-/// Whether the observer itself loads: tried, for a group that does not exist.
-fn observer(out: &Output) -> Line {
-    let config = ObserverConfig { group_id: 0, level: 0, inherited: Vec::new() };
+/// What the observer's programs need and is known to be missing: trying them would say so once more, with a worse remedy.
+fn in_the_way(lines: &[Line]) -> Option<Line> {
+    // Programs load without a group.
+    let is_in_the_way = |line: &&Line| line.state == State::Missing && line.name != CGROUP;
+    let first = lines.iter().find(is_in_the_way)?;
+    Some(unknown("observer", &format!("`{}` stands in the way", first.name), "mend that first"))
+}
+
+/// Whether the observer itself loads, and with it the second witness: tried, for a group that does not exist.
+fn observer(out: &Output) -> Vec<Line> {
+    let config = ObserverConfig {
+        group_id: 0,
+        level: 0,
+        group: PathBuf::new(),
+        names: None,
+        inherited: Vec::new(),
+        sockets: Vec::new(),
+        counting: Counting::default(),
+        second_witness: true,
+    };
     match Observer::start(&config) {
         Ok(observer) if observer.missing_fields().is_empty() => {
-            told("observer", "every program loads".into())
+            vec![told("observer", "every program loads".into()), second_witness(observer.no_witness())]
         }
-        Ok(observer) => line(
-            "observer",
-            State::Less,
-            format!("loads; this kernel lacks fields: {}", observer.missing_fields().join(", ")),
-            "a newer kernel; what cannot be seen is told in every artifact",
-        ),
+        Ok(observer) => vec![
+            line(
+                "observer",
+                State::Less,
+                format!("loads; this kernel lacks fields: {}", observer.missing_fields().join(", ")),
+                "a newer kernel; what cannot be seen is told in every artifact",
+            ),
+            second_witness(observer.no_witness()),
+        ],
         Err(error) => {
             let text = error.to_string();
             out.detail(&text);
             let first = text.lines().next().unwrap_or_default();
-            line("observer", State::Missing, first, "see the kernel's own words with --verbose")
+            vec![line("observer", State::Missing, first, "see the kernel's own words with --verbose")]
         }
+    }
+}
+
+/// Whether what the observer tells is held against what the kernel's security modules are asked.
+fn second_witness(obstacle: Option<&str>) -> Line {
+    let name = "second witness";
+    match obstacle {
+        None => told(name, "every program loads; `--second-witness` checks a run against it".into()),
+        // Nothing that is promised depends on it.
+        Some(why) => told(name, format!("none: {why}")),
     }
 }
 
@@ -278,8 +313,10 @@ fn tracefs(host: &Host) -> Line {
     }
 }
 
+const CGROUP: &str = "cgroup v2";
+
 fn cgroup(host: &Host) -> Line {
-    let name = "cgroup v2";
+    let name = CGROUP;
     let path = match &host.cgroup2 {
         Fact::Known(Some(path)) => path,
         Fact::Known(None) => {
@@ -450,6 +487,15 @@ mod tests {
                 "limited landlock: no Landlock",
             ],
         );
+    }
+
+    #[test]
+    fn what_stands_in_the_observers_way_is_told_once() {
+        let way = |host: &Host| in_the_way(&diagnose(host)).map(|line| line.fact);
+        assert_eq!(way(&root_host()), None);
+        assert_eq!(way(&Host { cgroup2: Fact::Known(None), ..root_host() }), None);
+        let without = Host { btf: Fact::Known(false), ..root_host() };
+        assert_eq!(way(&without).as_deref(), Some("could not tell: `btf` stands in the way"));
     }
 
     #[test]

@@ -72,8 +72,8 @@ pub struct VerifyArgs {
     /// The public key that must have signed it, in PEM; may be given more than once, then one of them must.
     #[arg(long, value_name = "KEY", requires = "attestation")]
     key: Vec<PathBuf>,
-    /// Say what a code means, and check nothing; `all` lists them.
-    #[arg(long, value_name = "CODE", conflicts_with = "bundle")]
+    /// Say what a code means, and read no bundle; `all` lists them.
+    #[arg(long, value_name = "CODE")]
     explain: Option<String>,
 }
 
@@ -94,6 +94,12 @@ fn verify(args: &VerifyArgs, out: &Output) -> Exit {
         return explain_code(code, out);
     }
     let bundle = args.bundle.as_deref().expect("clap demands it without --explain");
+    let paths = std::iter::once(bundle)
+        .chain(args.attestation.as_deref())
+        .chain(args.key.iter().map(PathBuf::as_path));
+    if input::stdin_more_than_once(paths, out) {
+        return Exit::Refused;
+    }
     let result = Input::open_once(bundle).and_then(|mut input| input.verify(|_, _| {}));
     let verified = match result {
         Ok(verified) => verified,

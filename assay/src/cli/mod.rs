@@ -16,6 +16,7 @@ pub mod pager;
 pub mod policy;
 pub mod profile;
 pub mod sandbox;
+pub mod schemas;
 
 use output::{Color, Output, Verbosity};
 
@@ -58,6 +59,9 @@ enum Command {
     /// Print `docs/cli.md`.
     #[command(hide = true)]
     Reference,
+    /// Write `docs/formats/schema`.
+    #[command(hide = true)]
+    Schemas(schemas::Args),
 }
 
 /// Runs the command line of this process.
@@ -81,5 +85,6 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Completions(args) => generate::completions(&args, &out),
         Command::Man(args) => generate::man(&args, &out),
         Command::Reference => generate::reference(&out),
+        Command::Schemas(args) => schemas::run(&args, &out),
     }
 }

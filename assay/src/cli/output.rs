@@ -6,6 +6,7 @@ use std::io::{BufWriter, IsTerminal as _, Write};
 
 use crate::cli::pager::Pager;
 use crate::exit::Exit;
+use crate::profile::name::must_escape;
 
 /// How much to say on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +61,11 @@ impl Output {
         }
     }
 
+    /// Whether warnings are told.
+    pub fn tells_warnings(&self) -> bool {
+        self.verbosity >= Verbosity::Normal
+    }
+
     /// What to do about the line before.
     pub fn hint(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
@@ -96,7 +102,7 @@ impl Output {
         pager: Pager,
         write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
     ) -> std::io::Result<()> {
-        let written = if let Some(mut child) = pager.start() {
+        let written = if let Some(mut child) = pager.start(self) {
             let mut stdin = BufWriter::new(child.stdin.take().expect("the pager was started with a pipe"));
             let written = write(&mut stdin).and_then(|()| stdin.flush());
             drop(stdin);
@@ -143,9 +149,9 @@ impl Output {
     }
 }
 
-/// Text with its controls made visible.
+/// Text in which what a terminal would act on is made visible.
 fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if must_escape(c) && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Prints what clap says: help and version to stdout, usage errors to stderr.

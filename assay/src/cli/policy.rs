@@ -1,5 +1,6 @@
 //! Flags → check: is this policy valid, what does it mean here, what happens to a path or an endpoint.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,16 +10,19 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cli::output::Output;
-use crate::enforce::files::{HostFiles, nameservers};
+use crate::enforce::files::HostFiles;
 use crate::enforce::status::{Held, RuleStatus};
-use crate::enforce::{Means, Plan, plan, survey};
+use crate::enforce::survey::Survey;
+use crate::enforce::{Means, Plan, deny_other_names, plan, survey};
 use crate::exit::Exit;
 use crate::host::probe::probe;
 use crate::policy::check::Inet;
-use crate::policy::net::{Target, parse as parse_net};
+use crate::policy::net::{Ports, Target, parse as parse_net};
 use crate::policy::rule::{Access, Policy};
 use crate::policy::{Context, Files as _, Problem, Request, Verdict, builtin, judge, load, load_builtin};
-use crate::profile::name::Name;
+use crate::profile::name::{Name, harmless};
+use crate::report::json::escaped;
+use crate::sandbox::{sources, start, tmpdir};
 
 /// Commands under `assay policy`.
 #[derive(Debug, clap::Subcommand)]
@@ -82,14 +86,19 @@ fn check(args: &CheckArgs, out: &Output) -> Exit {
         Some(file) => load(file.as_os_str().as_bytes(), &context, &HostFiles),
         None => load_builtin(&context, &HostFiles),
     };
-    let policy = match loaded {
+    let mut policy = match loaded {
         Ok(policy) => policy,
         Err(problems) => return refuse(args.format, &problems, out),
     };
     for warning in &policy.warnings {
         out.warning(&warning.to_string());
     }
-    if asks { answer(args, &policy, &context, out) } else { explain(args.format, &policy, out) }
+    let unsearched = deny_other_names(&mut policy);
+    if asks {
+        answer(args, &policy, &context, out)
+    } else {
+        explain(args.format, &policy, &context, unsearched, out)
+    }
 }
 
 /// Tells every problem: on stderr each line begins `FILE:LINE:COL:`.
@@ -113,9 +122,17 @@ fn refuse(format: Format, problems: &[Problem], out: &Output) -> Exit {
 }
 
 /// What the policy means here, rule by rule.
-fn explain(format: Format, policy: &Policy, out: &Output) -> Exit {
+fn explain(
+    format: Format,
+    policy: &Policy,
+    context: &Context,
+    unsearched: BTreeSet<Vec<u8>>,
+    out: &Output,
+) -> Exit {
     let host = probe();
-    let plan = plan(policy, &host.landlock, &survey(policy), Means::probe(&host));
+    let means = Means::probe(&host);
+    let found = Survey { unsearched, ..survey(policy, !means.names) }.with_empty(&context.tmpdir);
+    let plan = plan(policy, &host.landlock, &found, means);
     match format {
         Format::Json => print_json(out, &explain_json(policy, &plan)),
         Format::Text => print(out, &explain_text(policy, &plan)),
@@ -140,11 +157,13 @@ fn explain_text(policy: &Policy, plan: &Plan) -> String {
     for rule in plan.rules.iter().filter(is_own) {
         let (word, why) = held_word(&rule.held);
         let access = if rule.access.is_empty() { String::new() } else { format!(" [{}]", rule.access) };
-        writeln!(text, "{}: {} {}{access}: {word}: {why}", rule.place, rule.list, rule.text)
+        let name = harmless(&rule.text);
+        writeln!(text, "{}: {} {name}{access}: {word}: {why}", rule.place, rule.list)
             .expect("writing to a String cannot fail");
     }
     for degradation in &plan.degradations {
-        writeln!(text, "degradation: {}", degradation.explain()).expect("writing to a String cannot fail");
+        writeln!(text, "degradation: {}", harmless(&degradation.explain()))
+            .expect("writing to a String cannot fail");
     }
     for limit in &plan.not_governed {
         writeln!(text, "not governed: {limit}").expect("writing to a String cannot fail");
@@ -202,7 +221,11 @@ fn answer(args: &CheckArgs, policy: &Policy, context: &Context, out: &Output) ->
     }
     for endpoint in &args.connect {
         match judge_endpoint(endpoint, policy, context) {
-            Ok(verdict) => answers.push(Answer { what: format!("connect {endpoint}"), verdict }),
+            Ok(verdicts) => answers.extend(
+                verdicts
+                    .into_iter()
+                    .map(|(what, verdict)| Answer { what: format!("connect {what}"), verdict }),
+            ),
             Err(error) => {
                 out.error(&error);
                 return Exit::Refused;
@@ -222,9 +245,12 @@ fn answer_text(answer: &Answer) -> String {
     match &answer.verdict {
         Verdict::Allowed { rule, place } => {
             let place = place.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
-            format!("{}: allowed by `{rule}`{place}\n", answer.what)
+            format!("{}: allowed by `{}`{place}\n", harmless(&answer.what), harmless(rule))
         }
-        Verdict::Denied(denial) => format!("{}: denied: {}; {}\n", answer.what, denial.why(), denial.remedy),
+        Verdict::Denied(denial) => {
+            let told = format!("{}: denied: {}; {}", answer.what, denial.why(), denial.remedy);
+            format!("{}\n", harmless(&told))
+        }
     }
 }
 
@@ -258,28 +284,81 @@ fn absolute(path: &std::path::Path, context: &Context) -> Vec<u8> {
     HostFiles.real(&joined).unwrap_or(joined)
 }
 
-fn judge_endpoint(text: &str, policy: &Policy, context: &Context) -> Result<Verdict, String> {
+/// The answer, or one for each range of ports where those differ.
+fn judge_endpoint(text: &str, policy: &Policy, context: &Context) -> Result<Vec<(String, Verdict)>, String> {
     let (target, ports) = parse_net(text, context)
         .map_err(|(message, hint)| hint.map_or(message.clone(), |hint| format!("{message}; {hint}")))?;
-    let port = (ports.low == ports.high).then_some(ports.low);
     let inet = |address: Option<IpAddr>, host| {
-        judge(policy, Request::Inet(Inet { is_local: false, address, host, port }))
+        let at =
+            |port| judge(policy, Request::Inet(Inet { is_local: false, address, host, port: Some(port) }));
+        let end = match address {
+            Some(IpAddr::V6(address)) => format!("[{address}]"),
+            Some(IpAddr::V4(address)) => address.to_string(),
+            None => host.unwrap_or("*").to_owned(),
+        };
+        let found = by_port(policy, ports, &at);
+        let is_one = found.len() == 1;
+        let all = if ports.is_any() { "*".to_owned() } else { range(ports.low, ports.high) };
+        found
+            .into_iter()
+            .map(|(low, high, mut verdict)| {
+                let ports = if is_one { all.clone() } else { range(low, high) };
+                if let Verdict::Denied(denial) = &mut verdict
+                    && denial.rule.is_none()
+                {
+                    denial.remedy = format!("net.allow: - \"{end}:{ports}\"");
+                }
+                let what = if is_one { text.to_owned() } else { format!("{end}:{ports}") };
+                (what, verdict)
+            })
+            .collect()
     };
+    let one = |verdict| vec![(text.to_owned(), verdict)];
     Ok(match &target {
         Target::UnixPath(patterns) => {
             let path =
                 patterns.first().map(crate::policy::pattern::Pattern::literal_prefix).unwrap_or_default();
-            judge(policy, Request::UnixPath(&HostFiles.real(&path).unwrap_or(path)))
+            one(judge(policy, Request::UnixPath(&HostFiles.real(&path).unwrap_or(path))))
         }
-        Target::UnixAbstract(name) => judge(policy, Request::UnixAbstract(name)),
+        Target::UnixAbstract(name) => one(judge(policy, Request::UnixAbstract(name))),
         Target::Net(net) => inet(Some(net.address), None),
         Target::Host(name) => inet(None, Some(name.as_str())),
         Target::Any => inet(None, None),
     })
 }
 
-/// What the variables stand for when nobody runs anything: the invoking user's home, this directory, a temporary
-/// directory that stands for the private one.
+/// The verdict of each range of `ports` that has one verdict.
+fn by_port(policy: &Policy, ports: Ports, at: &dyn Fn(u16) -> Verdict) -> Vec<(u16, u16, Verdict)> {
+    let rules = policy.net_allow.iter().chain(&policy.net_deny);
+    let mut starts: BTreeSet<u32> =
+        rules.flat_map(|rule| [u32::from(rule.ports.low), u32::from(rule.ports.high) + 1]).collect();
+    // Where a policy gives hosts by name, asking a name server is allowed.
+    starts.extend([u32::from(ports.low), 0, 1, 53, 54]);
+    let mut found: Vec<(u16, Verdict)> = Vec::new();
+    for start in starts.into_iter().filter_map(|start| u16::try_from(start).ok()) {
+        if !ports.contains(start) {
+            continue;
+        }
+        let verdict = at(start);
+        let is_same = |known: &Verdict| match (known, &verdict) {
+            (Verdict::Denied(known), Verdict::Denied(denial)) => known.rule == denial.rule,
+            (known, verdict) => known == verdict,
+        };
+        if !found.last().is_some_and(|(_, known)| is_same(known)) {
+            found.push((start, verdict));
+        }
+    }
+    let ends: Vec<u16> =
+        found.iter().skip(1).map(|(start, _)| start - 1).chain(std::iter::once(ports.high)).collect();
+    found.into_iter().zip(ends).map(|((low, verdict), high)| (low, high, verdict)).collect()
+}
+
+fn range(low: u16, high: u16) -> String {
+    if low == high { low.to_string() } else { format!("{low}-{high}") }
+}
+
+/// What the variables stand for when nobody runs anything: the invoking user's home, this directory, and a free name
+/// where a run would make its private temporary directory.
 fn context(workdir: &std::path::Path) -> Result<Context, String> {
     let workdir = std::fs::canonicalize(workdir)
         .map_err(|error| format!("the work directory {}: {error}", workdir.display()))?;
@@ -288,13 +367,18 @@ fn context(workdir: &std::path::Path) -> Result<Context, String> {
     let home = std::env::var_os("SUDO_UID")
         .and_then(|uid| home_of(&uid))
         .or_else(|| std::env::var_os("HOME").filter(|home| OsStr::as_bytes(home).starts_with(b"/")));
-    let private = [caller_tmpdir.as_bytes(), b"/assay-private"].concat();
+    let bases = [PathBuf::from(&caller_tmpdir), "/tmp".into(), "/var/tmp".into()];
+    let uid = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    let uid = uid.unwrap_or_else(|| rustix::process::getuid().as_raw());
+    // A policy can be looked at where no run could be.
+    let private = tmpdir::choose(&bases).unwrap_or_else(|_| bases[0].join("assay-private"));
     Ok(Context {
         home: home.map(OsString::into_vec),
         workdir: workdir.into_os_string().into_vec(),
-        tmpdir: private,
+        tmpdir: private.into_os_string().into_vec(),
         caller_tmpdir: caller_tmpdir.into_vec(),
-        nameservers: nameservers(),
+        runtime_dir: start::runtime_dir(uid).into_os_string().into_vec(),
+        nameservers: sources::nameservers(),
     })
 }
 
@@ -311,11 +395,11 @@ fn print(out: &Output, text: &str) -> Exit {
         Ok(()) => Exit::Success,
         Err(error) => {
             out.error(&format!("write the result: {error}"));
-            Exit::Failed
+            Exit::Refused
         }
     }
 }
 
 fn print_json(out: &Output, value: &Value) -> Exit {
-    print(out, &format!("{value:#}\n"))
+    print(out, &escaped(format!("{value:#}\n")))
 }

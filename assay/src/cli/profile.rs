@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::evidence::input::stdin_more_than_once;
 use crate::canon::indented;
 use crate::canon::value::{Object, Value};
 use crate::cli::output::Output;
@@ -11,8 +12,10 @@ use crate::exit::Exit;
 use crate::profile::diff::{self, Change};
 use crate::profile::effect::Effect;
 use crate::profile::merge::{Merged, Rule, merge};
+use crate::profile::name::harmless;
 use crate::profile::suggest::suggest;
 use crate::profile::wire::{self, Format, Profile};
+use crate::report::json::to_text;
 use crate::sandbox::writing::protected;
 
 /// Commands under `assay profile`.
@@ -111,10 +114,16 @@ fn read(path: &Path) -> Result<Input, String> {
         let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &protected());
         return Ok(Input::Evidence { effects: evidence.identity.effects, profile });
     }
-    wire::from_value(&value).map(Input::Profile).map_err(|error| format!("{name}: {error}"))
+    let merged = super::schemas::profile_merge_output().check(&value).is_ok();
+    // What `merge --format json` wrote has its profile beside the counts.
+    let merged = value.as_object().filter(|_| merged).and_then(|object| object.get("policy"));
+    wire::from_value(merged.unwrap_or(&value)).map(Input::Profile).map_err(|error| format!("{name}: {error}"))
 }
 
 fn run_merge(args: &MergeArgs, out: &Output) -> Exit {
+    if stdin_more_than_once(args.files.iter().map(PathBuf::as_path), out) {
+        return Exit::Refused;
+    }
     let mut profiles = Vec::new();
     let mut is_bad = false;
     for file in &args.files {
@@ -163,8 +172,7 @@ fn merged_json(merged: &Merged) -> String {
 }
 
 fn run_diff(args: &DiffArgs, out: &Output) -> Exit {
-    if super::evidence::input::both_are_stdin(&args.first, &args.second) {
-        out.error("both files are stdin, which can be read only once");
+    if stdin_more_than_once([&*args.first, &*args.second], out) {
         return Exit::Refused;
     }
     let (first, second) = match (read(&args.first), read(&args.second)) {
@@ -184,15 +192,10 @@ fn run_diff(args: &DiffArgs, out: &Output) -> Exit {
     };
     let text = match args.format {
         DiffFormat::Text => changes.iter().fold(String::new(), |mut text, change| {
-            writeln!(text, "{}", change.line()).expect("writing to a String cannot fail");
+            writeln!(text, "{}", harmless(&change.line())).expect("writing to a String cannot fail");
             text
         }),
-        DiffFormat::Json => {
-            let mut text =
-                crate::canon::write::to_string(&Value::Array(changes.iter().map(change_json).collect()));
-            text.push('\n');
-            text
-        }
+        DiffFormat::Json => to_text(&Value::Array(changes.iter().map(change_json).collect())) + "\n",
     };
     print(text.as_bytes(), if changes.is_empty() { Exit::Success } else { Exit::Found }, out)
 }
@@ -207,5 +210,5 @@ fn change_json(change: &Change) -> Value {
 }
 
 fn print(bytes: &[u8], exit: Exit, out: &Output) -> Exit {
-    if super::evidence::input::write_result(out, bytes) { exit } else { Exit::Failed }
+    if super::evidence::input::write_result(out, bytes) { exit } else { Exit::Refused }
 }

@@ -11,6 +11,7 @@ use rustix::thread::CapabilitySet;
 use crate::cli::env;
 use crate::cli::failure::Refusal;
 use crate::cli::output::Output;
+use crate::enforce::status::brief;
 use crate::exit::Exit;
 use crate::profile::name::Name;
 use crate::sandbox::artifact::Owner;
@@ -62,7 +63,7 @@ pub struct Args {
     /// Where the report goes; otherwise the profile's path with `.report.md`.
     #[arg(long, value_name = "FILE", requires = "profile", help_heading = "Record")]
     profile_report: Option<PathBuf>,
-    /// Write the canonical evidence bundle.
+    /// Write the canonical evidence bundle; needs `--profile`.
     #[arg(long, value_name = "FILE", requires = "profile", help_heading = "Record")]
     bundle: Option<PathBuf>,
     /// Write every observation as it happens, one JSON object a line.
@@ -71,6 +72,10 @@ pub struct Args {
     /// Keep the raw records, from which the whole record can be made again.
     #[arg(long, value_name = "FILE", help_heading = "Record")]
     keep_records: Option<PathBuf>,
+    /// Check the record against what the kernel's security modules are asked, where it loads programs there; taking them
+    /// away may take seconds.
+    #[arg(long, help_heading = "Record")]
+    second_witness: bool,
     /// Write the outcome as JSON.
     #[arg(long, value_name = "FILE", help_heading = "Record")]
     status_file: Option<PathBuf>,
@@ -154,7 +159,7 @@ enum DescendantsWord {
     Wait,
     /// Kill them at once.
     Kill,
-    /// Let them run on.
+    /// Let them run on: unobserved, and no longer held on the network.
     Leave,
 }
 
@@ -171,7 +176,7 @@ pub fn run(args: Args, out: &Output) -> Exit {
         Err(refusal) => return refusal.tell(out),
     };
     let finished = sandbox::run(&request, out);
-    tell(&finished.decision, *out);
+    tell(&finished.decision, &finished.told_before, *out);
     if request.progress == Progress::Auto && out.is_read_by_a_person() {
         summarise(&finished, *out);
     }
@@ -205,15 +210,20 @@ impl Notices for Output {
 }
 
 /// What went wrong, whoever reads it.
-fn tell(decision: &Decision, out: Output) {
+fn tell(decision: &Decision, told_before: &[String], out: Output) {
     match decision.verdict {
         Verdict::Incomplete if decision.exit != Exit::Incomplete => {
-            decision.reasons.iter().for_each(|reason| out.warning(reason));
+            let is_news = |reason: &&String| !told_before.contains(reason);
+            decision.reasons.iter().filter(is_news).for_each(|reason| out.warning(reason));
         }
         Verdict::Refused | Verdict::Failed | Verdict::Incomplete => {
-            decision.reasons.iter().for_each(|reason| out.error(reason));
+            let is_news = |reason: &&String| !(out.tells_warnings() && told_before.contains(reason));
+            decision.reasons.iter().filter(is_news).for_each(|reason| out.error(reason));
         }
-        Verdict::Unauthorised | Verdict::Denied if decision.exit == Exit::Unauthorised => {
+        // What was not started has no summary.
+        Verdict::Unauthorised | Verdict::Denied
+            if matches!(decision.exit, Exit::Unauthorised | Exit::NotExecutable) =>
+        {
             decision.reasons.iter().for_each(|reason| out.error(reason));
         }
         // The summary tells these.
@@ -234,6 +244,9 @@ fn summarise(finished: &Finished, out: Output) {
         for line in tally_lines(tally) {
             out.note(&line);
         }
+    }
+    for line in brief(&finished.degradations) {
+        out.note(&format!("not kept: {line}"));
     }
     for (kind, written) in &finished.written {
         let path = Name::from_bytes(written.path.as_os_str().as_encoded_bytes());
@@ -275,6 +288,7 @@ fn to_request(args: Args) -> Result<SandboxRequest, Refusal> {
             _ => Mode::Default,
         },
         is_fail_closed: args.fail_closed,
+        wants_second_witness: args.second_witness,
         allows_unobserved: args.allow_unobserved,
         artifacts: artifacts(&args)?,
         environment: if args.env_passthrough {

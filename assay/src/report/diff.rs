@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use super::json::to_text;
 use super::text::Paint;
 use crate::canon::value::{Object, Value};
-use crate::evidence::diff::{Aspect, Change, Kind};
+use crate::evidence::diff::{Aspect, Change, Kind, Told};
 use crate::evidence::manifest::Manifest;
 use crate::profile::name::harmless;
 
@@ -84,40 +85,36 @@ struct Line {
 }
 
 fn lines(changes: &[Change], kind: Kind) -> Vec<Line> {
-    let changes: Vec<&Change> = changes.iter().filter(|change| change.kind == kind).collect();
     let mut lines = Vec::new();
     // Files that came or went are told by directory, operation by operation.
     let mut grouped: BTreeMap<(char, String), Vec<&str>> = BTreeMap::new();
-    for change in changes {
+    for change in changes.iter().filter(|change| change.kind == kind) {
         let sign = match change.word() {
             "added" => '+',
             "removed" => '-',
             _ => '~',
         };
-        let is_denied = |value: &Option<Value>| {
-            value.as_ref().and_then(Value::as_object).and_then(|data| data.str("result")) == Some("denied")
-        };
-        let denied = if is_denied(&change.before) || is_denied(&change.after) { ", denied" } else { "" };
-        let to = change.after.as_ref().or(change.before.as_ref()).and_then(Value::as_object);
-        let to = to.and_then(|data| data.str("to"));
-        if kind == Kind::Fs && sign != '~' && to.is_none() {
-            grouped.entry((sign, format!("{}{denied}", change.op))).or_default().push(&change.subject);
-        } else if sign == '~' {
-            lines.push(Line {
-                sign,
-                before: String::new(),
-                name: change.subject.clone(),
-                after: became(change),
-            });
+        if sign == '~' {
+            let name = change.subject().to_owned();
+            lines.push(Line { sign, before: String::new(), name, after: became(change) });
+            continue;
+        }
+        let data = change.after().or(change.before()).map(Told::object).unwrap_or_default();
+        let denied = if data.str("result") == Some("denied") { ", denied" } else { "" };
+        let to = data.str("to");
+        if kind == Kind::Fs && to.is_none() {
+            grouped.entry((sign, format!("{}{denied}", change.op()))).or_default().push(change.subject());
         } else {
-            let before = if kind == Kind::Exec { String::new() } else { change.op.clone() };
+            let before = if kind == Kind::Exec { String::new() } else { change.op().to_owned() };
             let after = match (kind, to) {
                 (_, Some(to)) => format!("to {}", harmless(to)),
-                (Kind::Degradation, _) => reason(change),
+                (Kind::Degradation, _) => {
+                    data.str("reason").map(|reason| harmless(reason).into_owned()).unwrap_or_default()
+                }
                 _ => String::new(),
             };
             let after = format!("{after}{denied}").trim_start_matches(", ").to_owned();
-            lines.push(Line { sign, before, name: change.subject.clone(), after });
+            lines.push(Line { sign, before, name: change.subject().to_owned(), after });
         }
     }
     for ((sign, before), names) in grouped {
@@ -134,44 +131,40 @@ fn lines(changes: &[Change], kind: Kind) -> Vec<Line> {
     lines
 }
 
-fn reason(change: &Change) -> String {
-    let data = change.after.as_ref().or(change.before.as_ref()).and_then(Value::as_object);
-    data.and_then(|data| data.str("reason")).map(|reason| harmless(reason).into_owned()).unwrap_or_default()
-}
-
 /// What became what, in words.
 fn became(change: &Change) -> String {
+    let (before, after) = (change.before().map(Told::data), change.after().map(Told::data));
     let field = |value: &Option<Value>, key: &str| {
         let found = value.as_ref().and_then(Value::as_object).and_then(|data| data.str(key));
         found.map_or_else(|| "unknown".to_owned(), |text| harmless(text).into_owned())
     };
-    let both = |key: &str| (field(&change.before, key), field(&change.after, key));
+    let both = |key: &str| (field(&before, key), field(&after, key));
     match (change.kind, change.aspect) {
         (_, Some(Aspect::Operation)) => {
-            let (before, after) = both("op");
-            format!("{before} became {after}")
+            let (old, new) = both("op");
+            format!("{old} became {new}")
         }
         (_, Some(Aspect::Result)) => {
-            let (before, after) = both("result");
-            format!("{}: {before} became {after}", harmless(&change.op))
+            let (old, new) = both("result");
+            format!("{}: {old} became {new}", harmless(change.op()))
         }
         (_, Some(Aspect::Digest)) => {
-            let (before, after) = both("sha256");
-            format!("another program: {before} became {after}")
+            let (old, new) = both("sha256");
+            format!("another program: {old} became {new}")
         }
         (Kind::Coverage, _) => {
-            let (before, after) = both("coverage");
+            let (old, new) = both("coverage");
             let reasons = |value: &Option<Value>| -> Vec<String> {
                 let data = value.as_ref().and_then(Value::as_object);
                 let list =
                     data.and_then(|data| data.get("reasons")).and_then(Value::as_array).unwrap_or_default();
                 list.iter().filter_map(Value::as_str).map(|text| harmless(text).into_owned()).collect()
             };
-            let why = if after == "complete" { reasons(&change.before) } else { reasons(&change.after) };
+            let why = if new == "complete" { reasons(&before) } else { reasons(&after) };
             let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
-            format!("{before} became {after}{why}")
+            format!("{old} became {new}{why}")
         }
-        _ => format!("{} became {}", shown(change.before.as_ref()), shown(change.after.as_ref())),
+        _ => format!("{} became {}", shown(before.as_ref()), shown(after.as_ref())),
     }
 }
 
@@ -294,49 +287,44 @@ pub(super) fn code(text: &str) -> String {
     if is_padded { format!("{fence} {text} {fence}") } else { format!("{fence}{text}{fence}") }
 }
 
-/// `{a, b, same, counts, changes}`
-pub fn json(changes: &[Change], a: &Manifest, b: &Manifest) -> Value {
+/// `{a, b, changes, counts, same}`, one change after the other: there may be very many.
+pub fn json(out: &mut dyn Write, changes: &[Change], a: &Manifest, b: &Manifest) -> io::Result<()> {
     let side = |manifest: &Manifest| {
-        Object::from([
-            ("event_count", Value::count(manifest.event_count)),
-            ("run_id", manifest.run_id.as_str().into()),
-            ("run_root", manifest.run_root.to_string().into()),
-        ])
-        .into()
+        to_text(
+            &Object::from([
+                ("event_count", Value::count(manifest.event_count)),
+                ("run_id", manifest.run_id.as_str().into()),
+                ("run_root", manifest.run_root.to_string().into()),
+            ])
+            .into(),
+        )
     };
     let counts = ["added", "removed", "changed"].map(|word| {
         let count = changes.iter().filter(|change| change.word() == word).count();
         (word, Value::count(count as u64))
     });
-    let list: Vec<Value> = changes
-        .iter()
-        .map(|change| {
-            let mut object = Object::from([
-                ("change", change.word().into()),
-                ("kind", change.kind.as_str().into()),
-                ("subject", change.subject.as_str().into()),
-            ]);
-            object.set_some("op", Some(change.op.as_str()).filter(|op| !op.is_empty()));
-            object.set_some("before", change.before.clone());
-            object.set_some("after", change.after.clone());
-            let aspect = change.aspect.map(|aspect| match aspect {
-                Aspect::Operation => "op",
-                Aspect::Result => "result",
-                Aspect::Digest => "sha256",
-                Aspect::Value => "value",
-            });
-            object.set_some("aspect", aspect);
-            object.into()
-        })
-        .collect();
-    Object::from([
-        ("a", side(a)),
-        ("b", side(b)),
-        ("changes", list.into()),
-        ("counts", Object::from(counts).into()),
-        ("same", changes.is_empty().into()),
-    ])
-    .into()
+    write!(out, "{{\"a\":{},\"b\":{},\"changes\":[", side(a), side(b))?;
+    for (at, change) in changes.iter().enumerate() {
+        let mut object = Object::from([
+            ("change", change.word().into()),
+            ("kind", change.kind.as_str().into()),
+            ("subject", change.subject().into()),
+        ]);
+        object.set_some("op", Some(change.op()).filter(|op| !op.is_empty()));
+        object.set_some("before", change.before().map(Told::data));
+        object.set_some("after", change.after().map(Told::data));
+        let aspect = change.aspect.map(|aspect| match aspect {
+            Aspect::Operation => "op",
+            Aspect::Result => "result",
+            Aspect::Digest => "sha256",
+            Aspect::Value => "value",
+        });
+        object.set_some("aspect", aspect);
+        let comma = if at == 0 { "" } else { "," };
+        write!(out, "{comma}{}", to_text(&object.into()))?;
+    }
+    let counts = to_text(&Object::from(counts).into());
+    writeln!(out, "],\"counts\":{counts},\"same\":{}}}", changes.is_empty())
 }
 
 #[cfg(test)]

@@ -8,15 +8,25 @@ use crate::evidence::lint::{Finding, Level, Report};
 use crate::evidence::verify::Verified;
 use crate::profile::name::must_escape;
 
-/// The text of a value: canonical, but for characters that a terminal or an editor would act on, which are escaped.
+/// The text of a value: canonical, but for characters that a terminal, an editor or a CI service's log (`##vso[…]`) would
+/// act on, which are escaped.
 pub fn to_text(value: &Value) -> String {
-    let text = write::to_string(value);
-    if !text.contains(must_escape) {
+    escaped(write::to_string(value))
+}
+
+/// JSON in which such characters are escaped. Where it has lines, it keeps them.
+pub fn escaped(json: String) -> String {
+    let text = json;
+    let is_acted_on = |c: char| must_escape(c) && c != '\n';
+    if !(text.contains(is_acted_on) || text.contains("##")) {
         return text;
     }
     let mut out = String::with_capacity(text.len() + 64);
+    let mut before = ' ';
     for c in text.chars() {
-        if must_escape(c) {
+        let is_second = c == '#' && before == '#';
+        before = c;
+        if is_second || is_acted_on(c) {
             // All of them are one unit of UTF-16, and stand only inside strings.
             write!(out, "\\u{:04x}", u32::from(c)).expect("writing to a String cannot fail");
         } else {

@@ -3,13 +3,15 @@
 //! Names come from the run and may be hostile: each stands in a code span that it cannot leave, and none can end a
 //! line, a table row or a block.
 
+mod network;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use super::diff::code;
 use crate::canon::digest::Digest;
 use crate::evidence::lint::places;
-use crate::evidence::{Evidence, Outcome, ProcessFacts, events, identity};
+use crate::evidence::{EffectFacts, Evidence, Outcome, ProcessFacts, events, identity};
 use crate::observe::loss::{Completeness, Kind};
 use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp};
 
@@ -25,7 +27,7 @@ pub fn write(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     first_screen(out, evidence)?;
     programs(out, evidence)?;
     files(out, evidence)?;
-    network(out, evidence)?;
+    network::network(out, evidence)?;
     processes(out, &evidence.observed.processes)?;
     about(out, evidence)
 }
@@ -70,7 +72,7 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
         .filter(|(effect, _)| effect.result() == EffectResult::Denied)
         .map(|(effect, facts)| {
             let by = facts.denied_by.map(|by| format!(", by {by}")).unwrap_or_default();
-            format!("{}{by}", sentence(effect))
+            format!("{}{by}{}", sentence(effect), actor(facts))
         })
         .collect();
     list(out, "Denied", &denied, "nothing")?;
@@ -92,8 +94,8 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     let unauthorised: Vec<String> = observed
         .effects
         .iter()
-        .filter(|(_, facts)| facts.is_authorised == Some(false))
-        .map(|(effect, _)| sentence(effect))
+        .filter(|(effect, facts)| effect.result() == EffectResult::Ok && facts.is_authorised == Some(false))
+        .map(|(effect, facts)| format!("{}{}", sentence(effect), actor(facts)))
         .collect();
     if !unauthorised.is_empty() {
         list(out, "Not authorised by the policy", &unauthorised, "")?;
@@ -229,6 +231,17 @@ fn sentence(effect: &Effect) -> String {
             format!("{} {} {}", net.op.as_str(), code(&net.proto), code(&events::endpoint(net)))
         }
     }
+}
+
+/// Who did it, and what the policy says to it.
+fn actor(facts: &EffectFacts) -> String {
+    let by = facts.by.as_ref().map(|by| format!(": {}", code(&by.to_string()))).unwrap_or_default();
+    let Some(refused) = &facts.refused else { return by };
+    let why = match (&refused.rule, &refused.at) {
+        (Some(rule), Some(at)) => format!("denied by {} at {}", code(rule), code(at)),
+        _ => "no rule allows it".into(),
+    };
+    format!("{by}; {why}; {}", code(&refused.remedy))
 }
 
 fn gaps(evidence: &Evidence) -> Vec<String> {
@@ -380,29 +393,6 @@ fn reading_place(path: &str) -> String {
     }
 }
 
-fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
-    writeln!(out, "\n## Network\n")?;
-    let rows: Vec<Vec<String>> = evidence
-        .observed
-        .effects
-        .iter()
-        .filter_map(|(effect, facts)| match effect {
-            Effect::Net(net) => Some(vec![
-                net.op.as_str().to_owned(),
-                cell(&net.proto),
-                cell(&events::endpoint(net)),
-                net.result.as_str().to_owned(),
-                facts.hits.to_string(),
-            ]),
-            _ => None,
-        })
-        .collect();
-    if rows.is_empty() {
-        return writeln!(out, "None.");
-    }
-    table(out, &["what", "protocol", "endpoint", "result", "times"], &rows)
-}
-
 fn processes(out: &mut dyn Write, processes: &[ProcessFacts]) -> io::Result<()> {
     writeln!(out, "\n## Processes\n")?;
     if processes.is_empty() {
@@ -463,7 +453,7 @@ fn about(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     table(out, &["what", "value"], &rows)?;
     let mut folds: BTreeMap<&str, usize> = BTreeMap::new();
     for fold in &observed.folded {
-        *folds.entry(fold.rule.as_str()).or_default() += 1;
+        *folds.entry(fold.rule.as_ref()).or_default() += 1;
     }
     if !folds.is_empty() {
         let folds: Vec<String> =

@@ -174,5 +174,5 @@ pub fn line(out: &mut dyn Write, event: &Event, paint: Paint) -> io::Result<()> 
             ("unknown", "", format!("{}{subject}", harmless(event.kind())))
         }
     };
-    writeln!(out, "{kind:<9}{:<9}{text}{after}", harmless(op))
+    writeln!(out, "{kind:<8} {:<8} {text}{after}", harmless(op))
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::input::{Input, read_small, write_result};
+use super::input::{Input, read_small, stdin_more_than_once, write_result};
 use crate::cli::output::Output;
 use crate::evidence::dsse::{self, Envelope, IN_TOTO, Signature};
 use crate::evidence::signature::{KeyError, PublicKey, SigningKey};
@@ -34,6 +34,9 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Exit {
+    if stdin_more_than_once(args.key.as_deref().into_iter().chain([&*args.bundle]), out) {
+        return Exit::Refused;
+    }
     let key = match args.key.as_deref().map(|path| read_key(path, SigningKey::from_pem)).transpose() {
         Ok(key) => key,
         Err(error) => {

@@ -1,10 +1,12 @@
 //! Flags → diff: reads two bundles twice each, prints what differs.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use super::input::{Input, InputError, both_are_stdin, write_result};
+use super::input::{Input, InputError, stdin_more_than_once};
 use crate::cli::output::Output;
-use crate::evidence::diff::{Change, Outline, Picker, changes};
+use crate::cli::pager::Pager;
+use crate::evidence::diff::{Change, Lacking, Outline, Picker, changes, lacking};
 use crate::evidence::verify::Verified;
 use crate::exit::Exit;
 use crate::report;
@@ -37,8 +39,7 @@ enum Format {
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Exit {
-    if both_are_stdin(&args.first, &args.second) {
-        out.error("only one of two bundles can come from stdin");
+    if stdin_more_than_once([&*args.first, &*args.second], out) {
         return Exit::Refused;
     }
     let compared = Input::open_again(&args.first).and_then(|mut first| {
@@ -58,20 +59,14 @@ pub fn run(args: &Args, out: &Output) -> Exit {
             return Exit::Refused;
         }
     };
-    let mut bytes = Vec::new();
-    let written = match args.format {
-        Format::Text => {
-            let paint = if out.is_colored() { Paint::Colored } else { Paint::Plain };
-            report::diff::text(&mut bytes, &changes, &a, &b, paint)
-        }
-        Format::Markdown => report::diff::markdown(&mut bytes, &changes, &a, &b),
-        Format::Json => {
-            bytes = (report::json::to_text(&report::diff::json(&changes, &a, &b)) + "\n").into_bytes();
-            Ok(())
-        }
-    };
-    written.expect("writing to a Vec cannot fail");
-    if !write_result(out, &bytes) {
+    let paint = if out.is_colored() { Paint::Colored } else { Paint::Plain };
+    let written = out.result_with(Pager::Never, |writer| match args.format {
+        Format::Text => report::diff::text(writer, &changes, &a, &b, paint),
+        Format::Markdown => report::diff::markdown(writer, &changes, &a, &b),
+        Format::Json => report::diff::json(writer, &changes, &a, &b),
+    });
+    if let Err(error) = written {
+        out.error(&format!("write the result: {error}"));
         return Exit::Refused;
     }
     if changes.is_empty() { Exit::Success } else { Exit::Found }
@@ -81,18 +76,13 @@ type Read = Result<(Verified, Outline), InputError>;
 
 /// Reads both bundles at the same time.
 fn outline_both(first: &mut Input, second: &mut Input) -> (Read, Read) {
-    std::thread::scope(|scope| {
-        let first = scope.spawn(|| outline(first));
-        let second = outline(second);
-        (first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), second)
-    })
+    both(|| outline(first), || outline(second))
 }
 
 /// Reads a bundle once.
 fn outline(input: &mut Input) -> Read {
     let mut outline = Outline::default();
     let verified = input.verify(|_, event| outline.add(event))?;
-    outline.finish();
     Ok((verified, outline))
 }
 
@@ -103,14 +93,32 @@ fn compare(
 ) -> Result<Vec<Change>, InputError> {
     let (mut removed, mut added) = (Vec::new(), Vec::new());
     if first_verified.manifest.run_root != second_verified.manifest.run_root {
-        let mut picker = Picker::of_first();
-        let is_wanted = |place| first_outline.lacks(place, second_outline);
-        first.reread(first_verified, is_wanted, |event| picker.add(event))?;
-        removed = picker.finish();
-        let mut picker = Picker::of_second();
-        let is_wanted = |place| second_outline.lacks(place, first_outline);
-        second.reread(second_verified, is_wanted, |event| picker.add(event))?;
-        added = picker.finish();
+        let (of_first, of_second) = lacking(first_outline, second_outline);
+        let pick = |input: &mut Input, verified: &Verified, lacking: &Lacking, mut picker: Picker| {
+            input.reread(
+                verified,
+                |place| lacking.has(place),
+                |event| {
+                    picker.add(event);
+                    ControlFlow::Continue(())
+                },
+            )?;
+            Ok(picker.finish())
+        };
+        let picked = both(
+            || pick(first, first_verified, &of_first, Picker::of_first()),
+            || pick(second, second_verified, &of_second, Picker::of_second()),
+        );
+        (removed, added) = (picked.0?, picked.1?);
     }
     Ok(changes(first_outline, second_outline, removed, added))
+}
+
+/// Does two things at the same time.
+fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other();
+        (one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), other)
+    })
 }

@@ -4,24 +4,26 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Format;
-use super::input::{Input, InputError, both_are_stdin, write_result};
+use super::input::{Input, InputError, stdin_more_than_once, write_result};
 use crate::cli::output::Output;
-use crate::enforce::files::{HostFiles, nameservers};
+use crate::enforce::files::HostFiles;
 use crate::evidence::gate::{Baseline, Gate, Partial, Terms};
 use crate::evidence::verify::Verified;
 use crate::exit::Exit;
 use crate::policy::{Context, Policy, load};
 use crate::report;
 use crate::report::text::Paint;
+use crate::sandbox::sources;
 
 /// Flags of `assay evidence gate`.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("against").args(["policy", "baseline"]).required(true).multiple(true)))]
 pub struct Args {
     /// The bundle; `-` is stdin.
     #[arg(value_name = "BUNDLE")]
     bundle: PathBuf,
     /// The policy that must allow every action of the run.
-    #[arg(long, value_name = "FILE", required_unless_present = "baseline")]
+    #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// The bundle of a run that was accepted: this one must not do more.
     #[arg(long, value_name = "BUNDLE")]
@@ -36,8 +38,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Exit {
-    if args.baseline.as_deref().is_some_and(|baseline| both_are_stdin(&args.bundle, baseline)) {
-        out.error("only one of two bundles can come from stdin");
+    if stdin_more_than_once(args.baseline.as_deref().into_iter().chain([&*args.bundle]), out) {
         return Exit::Refused;
     }
     let policy = match args.policy.as_deref().map(|path| load_policy(path, out)) {
@@ -87,7 +88,7 @@ pub fn run(args: &Args, out: &Output) -> Exit {
 
 /// The policy as it meets the names of a bundle: variables stand for themselves, links are those of this host.
 fn load_policy(path: &Path, out: &Output) -> Option<Policy> {
-    let context = Context { nameservers: nameservers(), ..Context::symbolic() };
+    let context = Context { nameservers: sources::nameservers(), ..Context::symbolic() };
     match load(path.as_os_str().as_bytes(), &context, &HostFiles) {
         Ok(policy) => Some(policy),
         Err(problems) => {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek as _};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::evidence::integrity::{Failure, Limits, shown};
@@ -100,17 +101,17 @@ impl Input {
     }
 
     /// Reads it again, handing on the events that are wanted by their place, and makes sure that it still is what was
-    /// verified.
+    /// verified, unless `visit` had enough before the end.
     pub fn reread(
         &mut self,
         before: &Verified,
         is_wanted: impl FnMut(u64) -> bool,
-        visit: impl FnMut(&Event),
+        visit: impl FnMut(&Event) -> ControlFlow<()>,
     ) -> Result<(), InputError> {
         let name = self.name.clone();
         let reader = self.reader()?;
         match reread(reader, Limits::FORMAT, is_wanted, visit) {
-            Ok(digest) if digest == before.archive.sha256 => Ok(()),
+            Ok(digest) if digest.is_none_or(|digest| digest == before.archive.sha256) => Ok(()),
             _ => Err(InputError::Changed { name }),
         }
     }
@@ -130,9 +131,16 @@ impl Input {
     }
 }
 
-/// Whether both paths are stdin, which can be read only once.
-pub fn both_are_stdin(a: &Path, b: &Path) -> bool {
-    a == Path::new("-") && b == Path::new("-")
+/// Whether more than one of the paths is stdin, which can be read only once; that is said.
+pub fn stdin_more_than_once<'a>(
+    paths: impl IntoIterator<Item = &'a Path>,
+    out: &crate::cli::output::Output,
+) -> bool {
+    let is_more = paths.into_iter().filter(|path| *path == Path::new("-")).count() > 1;
+    if is_more {
+        out.error("only one file can come from stdin");
+    }
+    is_more
 }
 
 /// Writes a result to stdout, or says that it could not.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::input::{Input, read_small, write_result};
+use super::input::{Input, read_small, stdin_more_than_once, write_result};
 use crate::cli::output::Output;
 use crate::evidence::lint::rules::{self, RULES};
 use crate::evidence::lint::settings::{self, Settings};
@@ -26,8 +26,8 @@ pub struct Args {
     /// From which level on a finding makes the exit code 1.
     #[arg(long, value_enum, default_value_t = FailOn::Error, value_name = "LEVEL")]
     fail_on: FailOn,
-    /// Say what a rule means, and check nothing; `all` tells every rule.
-    #[arg(long, value_name = "RULE", conflicts_with = "bundle")]
+    /// Say what a rule means, and read no bundle; `all` tells every rule.
+    #[arg(long, value_name = "RULE")]
     explain: Option<String>,
     /// A file whose `lint:` section sets levels and ignores findings; without it, `assay.yaml` here if there is one.
     #[arg(long, value_name = "FILE")]
@@ -74,6 +74,9 @@ pub fn run(args: &Args, out: &Output) -> Exit {
         return explain(rule, paint, out);
     }
     let bundle = args.bundle.as_deref().expect("clap demands it without --explain");
+    if stdin_more_than_once(args.config.as_deref().into_iter().chain([bundle]), out) {
+        return Exit::Refused;
+    }
     let Some(settings) = settings_of(args, out) else { return Exit::Refused };
     let mut linter = Linter::new(&settings);
     let result = Input::open_once(bundle)
@@ -126,7 +129,7 @@ fn settings_of(args: &Args, out: &Output) -> Option<Settings> {
             return None;
         }
     };
-    match settings::parse(&String::from_utf8_lossy(&bytes)) {
+    match settings::parse(&path.to_string_lossy(), &bytes) {
         Ok(settings) => {
             if args.config.is_none() && !settings.is_empty() {
                 out.note(&format!("levels and ignored findings are those of {PROJECT_FILE}"));
@@ -135,7 +138,7 @@ fn settings_of(args: &Args, out: &Output) -> Option<Settings> {
         }
         Err(problems) => {
             for problem in problems {
-                out.error(&format!("{}: {problem}", path.display()));
+                out.problem(&problem.to_string());
             }
             None
         }

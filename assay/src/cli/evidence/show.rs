@@ -1,6 +1,7 @@
 //! Flags → show: the contents of a bundle, filtered, through a pager on a terminal.
 
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use super::Format;
@@ -80,9 +81,10 @@ fn show(args: &Args, out: &Output) -> Result<(), String> {
                     &verified,
                     |_| true,
                     |event| {
-                        if printed.is_ok() && is_asked_for(args, event) {
+                        if is_asked_for(args, event) {
                             printed = line(writer, event, paint);
                         }
+                        until_nobody_reads(&printed)
                     },
                 );
             }
@@ -108,12 +110,13 @@ fn json(
         verified,
         |_| true,
         |event| {
-            if printed.is_ok() && is_asked_for(args, event) {
+            if is_asked_for(args, event) {
                 let comma = if is_first { "" } else { "," };
                 is_first = false;
                 let text = to_text(&Value::Object(event.object.clone()));
                 *printed = write!(writer, "{comma}{text}");
             }
+            until_nobody_reads(printed)
         },
     );
     let manifest = to_text(&Value::Object(verified.manifest.object.clone()));
@@ -121,6 +124,11 @@ fn json(
     let is_verified = result.is_ok();
     writeln!(writer, "],\"manifest\":{manifest},\"verified\":{is_verified}}}")?;
     Ok(result)
+}
+
+/// A pager that was ended leaves nobody to read the rest for.
+fn until_nobody_reads(printed: &io::Result<()>) -> ControlFlow<()> {
+    if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 /// Whether the filters let an event through. The events that frame the record pass when nothing is filtered.
