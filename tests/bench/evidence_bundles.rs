@@ -59,7 +59,7 @@ fn evidence(effects: usize, different: usize) -> Evidence {
                     programs.insert(path.clone(), Ok(Digest::of(path.as_bytes())));
                     Effect::Exec(ExecEffect { path: Name::from_canonical(path), result: EffectResult::Ok })
                 }
-                1 => Effect::Net(NetEffect {
+                1 => Effect::net(NetEffect {
                     op: NetEffectOp::Connect,
                     proto: "tcp".into(),
                     host: None,

@@ -5,6 +5,8 @@ use clap::Subcommand;
 
 mod actor;
 mod bpf;
+mod evidence;
+mod executed;
 mod group;
 mod hooks;
 mod programs;
@@ -19,6 +21,10 @@ pub enum Command {
     Hooks(hooks::Options),
     /// Whole commands, bare and recorded, side by side. Needs root.
     Runs(runs::Options),
+    /// Writing, verifying, linting, showing, judging and comparing large bundles, side by side.
+    Evidence(evidence::Options),
+    /// The observer's programs, one by one: instructions verified, runs, and time. Needs root.
+    Programs(executed::Options),
     /// The measured process of the others: reads jobs on stdin, answers on stdout.
     #[command(hide = true)]
     Actor {
@@ -31,7 +37,9 @@ pub enum Command {
 pub fn execute(what: &Command) -> Result<()> {
     match what {
         Command::Hooks(options) => hooks::execute(options),
+        Command::Evidence(options) => evidence::execute(options),
         Command::Runs(options) => runs::execute(options),
+        Command::Programs(options) => executed::execute(options),
         Command::Actor { processor } => actor::execute(*processor),
     }
 }

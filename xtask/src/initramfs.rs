@@ -53,17 +53,22 @@ impl Initramfs {
 
     /// A program of this machine, under its own path, with the libraries it needs.
     pub fn program(&mut self, path: &Path) -> Result<()> {
-        self.copy(path)?;
+        self.program_as(path, path)
+    }
+
+    /// A program that lies elsewhere than it shall.
+    pub fn program_as(&mut self, from: &Path, path: &Path) -> Result<()> {
+        self.copy(from, path)?;
         // A static program, or a script, needs none, and `ldd` says so by failing.
         let libraries = output(command("ldd").arg(path)).unwrap_or_default();
         for word in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
-            self.copy(Path::new(word))?;
+            self.copy(Path::new(word), Path::new(word))?;
         }
         Ok(())
     }
 
-    fn copy(&mut self, path: &Path) -> Result<()> {
-        let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    fn copy(&mut self, from: &Path, path: &Path) -> Result<()> {
+        let bytes = fs::read(from).with_context(|| format!("read {}", from.display()))?;
         // `/lib/x` lies in `usr/lib` where `/lib` is a link; a name that is a link itself keeps its name.
         let folder = path.parent().context("a program lies in a folder")?;
         let folder = folder.canonicalize().with_context(|| format!("look up {}", folder.display()))?;

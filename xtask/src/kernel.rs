@@ -25,7 +25,8 @@ pub fn build() -> Result<PathBuf> {
 }
 
 /// Runs the tests whose names hold one of the `filters`; all when there is none. `settings` is for their environment.
-pub fn execute(filters: &[String], settings: &[(&str, &str)]) -> Result<()> {
+/// Returns a line for each that could not run.
+pub fn execute(filters: &[String], settings: &[(&str, &str)]) -> Result<Vec<String>> {
     let tests = build()?;
     let not_run = root().join("target/kernel-not-run");
     // What is left of an earlier run would be counted again; mostly there is nothing.
@@ -43,7 +44,8 @@ pub fn execute(filters: &[String], settings: &[(&str, &str)]) -> Result<()> {
         println!("not run: {line}");
     }
     println!("{} could not run on this machine", count(told.lines().count(), "test"));
-    outcome.with_context(|| format!("to see it again: cargo xtask kernel {}", filters.join(" ")))
+    outcome.with_context(|| format!("to see it again: cargo xtask kernel {}", filters.join(" ")))?;
+    Ok(told.lines().map(str::to_owned).collect())
 }
 
 /// `env`, by way of `sudo` where we are not root.

@@ -7,9 +7,11 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod check;
 mod ebpf;
+mod fuzz;
 mod initramfs;
 mod kernel;
 mod oracle;
+mod schema;
 mod setup;
 mod sources;
 mod step;
@@ -43,16 +45,14 @@ enum Command {
         /// Only tests whose names hold one of these.
         filters: Vec<String>,
     },
-    /// The kernel tests on Debian's 6.1 kernel in QEMU.
-    Vm {
-        /// Only this way to boot.
-        variant: Option<String>,
-        /// Only tests whose names hold one of these.
-        #[arg(last = true)]
-        filters: Vec<String>,
-    },
+    /// The kernel tests on Debian's 6.1 kernel in QEMU, booted in several ways.
+    Vm(vm::Options),
     /// Hold traces against strace's, and write the table in docs/oracle.md.
     Oracle,
+    /// Write docs/formats/schema anew, from the formats as the program has them.
+    Schema,
+    /// Fuzz what reads foreign bytes, and keep what was learned as tests.
+    Fuzz(fuzz::Options),
     /// Measurements behind the decisions.
     #[command(subcommand)]
     Bench(bench::Command),
@@ -67,11 +67,11 @@ fn main() -> ExitCode {
         Command::Setup => setup::execute().map(|()| ExitCode::SUCCESS),
         Command::Check => check::check().map(|()| ExitCode::SUCCESS),
         Command::Test => check::test().map(|()| ExitCode::SUCCESS),
-        Command::Kernel { filters } => kernel::execute(&filters, &[]).map(|()| ExitCode::SUCCESS),
-        Command::Vm { variant, filters } => {
-            vm::execute(variant.as_deref(), &filters).map(|()| ExitCode::SUCCESS)
-        }
+        Command::Kernel { filters } => kernel::execute(&filters, &[]).map(|_| ExitCode::SUCCESS),
+        Command::Vm(options) => vm::execute(&options).map(|_| ExitCode::SUCCESS),
         Command::Oracle => oracle::execute().map(|()| ExitCode::SUCCESS),
+        Command::Schema => schema::execute().map(|()| ExitCode::SUCCESS),
+        Command::Fuzz(options) => fuzz::execute(&options).map(|()| ExitCode::SUCCESS),
         Command::Bench(what) => bench::execute(&what).map(|()| ExitCode::SUCCESS),
         Command::Tidy => tidy::execute().map(|()| ExitCode::SUCCESS),
     };

@@ -62,7 +62,7 @@ pub fn execute() -> Result<()> {
     );
     fs::write(root().join(PAGE), page).with_context(|| format!("write {PAGE}"))?;
     println!("{PAGE}: {} commands", lines.len());
-    outcome
+    outcome.map(drop)
 }
 
 /// Rounded down, so that 100 % means all.

@@ -6,7 +6,7 @@ use crate::ebpf;
 use crate::step::{command, find, output, run};
 
 /// Debian's packages, by what they are for. The README names the same ones; a test compares.
-pub const PACKAGES: [(&str, &[&str]); 5] = [
+pub const PACKAGES: [(&str, &[&str]); 7] = [
     (
         "the kernel half: a compiler with its library sources, and the LLVM its linker is built on",
         &[
@@ -20,6 +20,7 @@ pub const PACKAGES: [(&str, &[&str]); 5] = [
             "libxml2-dev",
         ],
     ),
+    ("a network of a test's own", &["dnsmasq-base"]),
     ("a second kernel", &["qemu-system-x86", "busybox-static"]),
     (
         "what the oracle watches, and the witness",
@@ -40,6 +41,10 @@ pub const PACKAGES: [(&str, &[&str]); 5] = [
             "rsync",
             "bubblewrap",
         ],
+    ),
+    (
+        "what runs again and again",
+        &["python3-pytest", "gpg", "gpg-agent", "gpgconf", "perl", "patch", "zip", "unzip", "util-linux"],
     ),
     ("terminals, attributes, networks", &["tmux", "vim-tiny", "less", "procps", "attr", "iproute2"]),
     ("checking signatures from outside", &["openssl"]),

@@ -13,9 +13,12 @@ mod cmd {
     pub const MAP_LOOKUP_ELEM: i64 = 1;
     pub const MAP_UPDATE_ELEM: i64 = 2;
     pub const PROG_LOAD: i64 = 5;
+    pub const PROG_GET_NEXT_ID: i64 = 11;
+    pub const PROG_GET_FD_BY_ID: i64 = 13;
     pub const OBJ_GET_INFO_BY_FD: i64 = 15;
     pub const RAW_TRACEPOINT_OPEN: i64 = 17;
     pub const LINK_GET_FD_BY_ID: i64 = 30;
+    pub const ENABLE_STATS: i64 = 32;
     pub const LINK_GET_NEXT_ID: i64 = 31;
 }
 
@@ -111,6 +114,31 @@ struct LinkInfo {
     prog_id: u32,
     padding: u32,
     of_kind: [u64; 6],
+}
+
+/// Where the fields of `struct bpf_prog_info` are, and how much of it is asked for.
+mod prog_info {
+    pub const TRANSLATED_LEN: usize = 20;
+    pub const NAME: usize = 64;
+    pub const RUN_TIME_NS: usize = 192;
+    pub const RUN_COUNT: usize = 200;
+    pub const VERIFIED: usize = 216;
+    pub const LEN: usize = 224;
+}
+
+/// What the kernel knows of one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its name, cut at 15 bytes.
+    pub name: String,
+    /// Instructions after the kernel has rewritten them.
+    pub instructions: u32,
+    /// Instructions the verifier went through.
+    pub verified: u32,
+    /// How often it ran, while statistics were on.
+    pub runs: u64,
+    /// For how long.
+    pub nanoseconds: u64,
 }
 
 /// The first published form of `struct perf_event_attr`.
@@ -261,6 +289,43 @@ pub fn attach_event(program: &OwnedFd, tracepoint: u64) -> io::Result<OwnedFd> {
     #[expect(unsafe_code, reason = "no wrapper for this request")]
     let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_BPF, program.as_raw_fd()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(event) }
+}
+
+/// Lets the kernel count how often programs run and for how long, until this is dropped.
+pub fn enable_statistics() -> io::Result<OwnedFd> {
+    const RUN_TIME: u32 = 0;
+    bpf(cmd::ENABLE_STATS, &mut { RUN_TIME }).map(owned)
+}
+
+/// Every program on the host.
+pub fn programs() -> io::Result<Vec<Known>> {
+    let (mut all, mut id) = (Vec::new(), 0);
+    loop {
+        let mut attr = LinkId { id, ..LinkId::default() };
+        match bpf(cmd::PROG_GET_NEXT_ID, &mut attr) {
+            Ok(_) => id = attr.next_id,
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(all),
+            Err(error) => return Err(error),
+        }
+        // It may be gone by now.
+        let Ok(fd) = bpf(cmd::PROG_GET_FD_BY_ID, &mut LinkId { id, ..LinkId::default() }) else { continue };
+        let (fd, mut info) = (owned(fd), [0u64; prog_info::LEN / 8]);
+        let mut by_fd =
+            InfoByFd { fd: number(&fd), len: mem::size_of_val(&info) as u32, info: info.as_mut_ptr() as u64 };
+        bpf(cmd::OBJ_GET_INFO_BY_FD, &mut by_fd)?;
+        let word = |at: usize| info[at / 8];
+        let half = |at: usize| (word(at) >> (at % 8 * 8)) as u32;
+        let name: Vec<u8> =
+            info[prog_info::NAME / 8..][..2].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        all.push(Known {
+            name: String::from_utf8_lossy(name).into_owned(),
+            instructions: half(prog_info::TRANSLATED_LEN) / 8,
+            verified: half(prog_info::VERIFIED),
+            runs: word(prog_info::RUN_COUNT),
+            nanoseconds: word(prog_info::RUN_TIME_NS),
+        });
+    }
 }
 
 /// How many programs of anybody hang on raw or typed tracepoints, or on perf events by a link.

@@ -18,6 +18,9 @@ pub struct Options {
     /// Turns each variant of each command gets.
     #[arg(long, default_value_t = 15)]
     rounds: usize,
+    /// Writes the figures to this file too, as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
     /// Only commands whose names hold this.
     filter: Option<String>,
 }
@@ -76,6 +79,7 @@ fn measure(options: &Options, place: &Path) -> Result<()> {
     println!("| --- |{}", " --- |".repeat(ways.len()));
     let wanted =
         |workload: &&Workload| options.filter.as_deref().is_none_or(|part| workload.name.contains(part));
+    let mut results = Vec::new();
     for workload in WORKLOADS.iter().filter(wanted) {
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
         // One round that does not count fills the caches.
@@ -96,8 +100,41 @@ fn measure(options: &Options, place: &Path) -> Result<()> {
             })
             .collect();
         println!("| {} | {} |", workload.name, cells.join(" | "));
+        results.push(json_of(workload, &ways, &spreads));
+    }
+    if let Some(file) = &options.json {
+        let text = format!(
+            "{{\"unit\":\"ms\",\"rounds\":{},\"kernel\":{},\"commands\":[\n{}\n]}}\n",
+            options.rounds,
+            quoted(fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()),
+            results.join(",\n")
+        );
+        fs::write(file, text).with_context(|| format!("write {}", file.display()))?;
     }
     Ok(())
+}
+
+/// One command's figures.
+fn json_of(workload: &Workload, ways: &[Way], spreads: &[Spread]) -> String {
+    let figures: Vec<String> = ways
+        .iter()
+        .zip(spreads)
+        .map(|(way, spread)| {
+            format!(
+                "{{\"way\":{},\"median\":{:.2},\"first_quartile\":{:.2},\"third_quartile\":{:.2}}}",
+                quoted(way.name),
+                spread.median,
+                spread.first_quartile,
+                spread.third_quartile
+            )
+        })
+        .collect();
+    format!("{{\"command\":{},\"ways\":[{}]}}", quoted(workload.name), figures.join(","))
+}
+
+/// A text of ours as JSON: nothing in it but quotes and backslashes has to be written otherwise.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn ways(place: &Path) -> Result<Vec<Way>> {

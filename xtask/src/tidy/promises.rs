@@ -1,31 +1,34 @@
-//! `docs/promises.md` names a test for each promise; the test must be there.
+//! `docs/promises.md` and `docs/threat-model.md` name a test for each promise; the test must be there.
 //!
-//! In: that page and the sources. Out: complaints. A promise may say `no test yet`; it may not say nothing.
+//! In: those pages and the sources. Out: complaints. A promise may say `no test yet`; it may not say nothing.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
 
-const PAGE: &str = "docs/promises.md";
+const PAGES: [&str; 2] = ["docs/promises.md", "docs/threat-model.md"];
 
 /// Promises without a test, and tests that are not there.
 pub fn complaints(root: &Path) -> Result<Vec<String>> {
-    let path = root.join(PAGE);
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
     let read = |file: &str| fs::read_to_string(root.join(file)).ok();
-    Ok(of_page(&fs::read_to_string(path)?, &read))
+    let mut complaints = Vec::new();
+    for page in PAGES {
+        let path = root.join(page);
+        if path.exists() {
+            complaints.extend(of_page(page, &fs::read_to_string(path)?, &read));
+        }
+    }
+    Ok(complaints)
 }
 
 /// A promise is a numbered item; its tests are written `` `file.rs::name_of_the_test` ``.
-fn of_page(page: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+fn of_page(name: &str, page: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut open: Option<(usize, bool)> = None;
     let close = |open: Option<(usize, bool)>, complaints: &mut Vec<String>| {
         if let Some((line, false)) = open {
-            complaints.push(format!("{PAGE}:{line}: names no test; say `no test yet` where there is none"));
+            complaints.push(format!("{name}:{line}: names no test; say `no test yet` where there is none"));
         }
     };
     for (index, line) in page.lines().enumerate() {
@@ -39,13 +42,9 @@ fn of_page(page: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
             let Some((file, test)) = reference.split_once(".rs::") else { continue };
             let file = format!("{file}.rs");
             match read(&file) {
-                None => complaints.push(format!("{PAGE}:{number}: there is no {file}")),
-                // A test is a function, or the name of a case in a table of them.
-                Some(source)
-                    if !source.contains(&format!("fn {test}("))
-                        && !source.contains(&format!(" {test}, [")) =>
-                {
-                    complaints.push(format!("{PAGE}:{number}: there is no test {test} in {file}"));
+                None => complaints.push(format!("{name}:{number}: there is no {file}")),
+                Some(source) if !has_test(&source, test) => {
+                    complaints.push(format!("{name}:{number}: there is no test {test} in {file}"));
                 }
                 Some(_) => {}
             }
@@ -59,6 +58,18 @@ fn of_page(page: &str, read: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     complaints
 }
 
+/// Whether a file has a test of this name: a function that is marked as one, or a case in a table of them.
+fn has_test(source: &str, test: &str) -> bool {
+    let (function, rows) = (format!("fn {test}("), [format!(" {test}, ["), format!("    {test}: [")]);
+    let lines: Vec<&str> = source.lines().collect();
+    let is_marked = |at: usize| {
+        let above = lines[..at].iter().rev().map(|line| line.trim());
+        above.take_while(|line| line.starts_with('#')).any(|line| line == "#[test]")
+    };
+    (0..lines.len()).any(|at| lines[at].contains(&function) && is_marked(at))
+        || rows.iter().any(|row| source.contains(row.as_str()))
+}
+
 fn is_promise(line: &str) -> bool {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     digits > 0 && line[digits..].starts_with(". ")
@@ -69,8 +80,12 @@ mod tests {
     use super::*;
 
     fn check(page: &str, expect: &[&str]) {
-        let read = |file: &str| (file == "a.rs").then(|| "fn it_holds() {}".to_owned());
-        assert_eq!(of_page(page, &read), expect);
+        let read = |file: &str| {
+            (file == "a.rs").then(|| {
+                "#[test]\nfn it_holds() {}\n\nfn helps() {}\n\nworkloads! {\n    row: [],\n}\n".to_owned()
+            })
+        };
+        assert_eq!(of_page(PAGES[0], page, &read), expect);
     }
 
     #[test]
@@ -81,6 +96,8 @@ mod tests {
             &["docs/promises.md:1: names no test; say `no test yet` where there is none"],
         );
         check("1. `a.rs::other`\n", &["docs/promises.md:1: there is no test other in a.rs"]);
+        check("1. `a.rs::helps`\n", &["docs/promises.md:1: there is no test helps in a.rs"]);
+        check("1. `a.rs::row`\n", &[]);
         check("1. `b.rs::it_holds`\n", &["docs/promises.md:1: there is no b.rs"]);
     }
 }

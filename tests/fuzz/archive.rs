@@ -1,8 +1,0 @@
-//! See `check::archive`.
-#![no_main]
-
-mod check;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    check::archive(bytes);
-});

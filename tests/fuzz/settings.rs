@@ -1,6 +1,0 @@
-//! See `check::settings`.
-#![no_main]
-
-mod check;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| check::settings(bytes));
