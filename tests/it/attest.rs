@@ -160,3 +160,57 @@ fn an_attestation_vouches_for_one_bundle_only() {
     dir.put("b", of(harmless()));
     assert_eq!(verify_with(&dir, "a.json", "ed.pub").0, Some(2));
 }
+
+/// Of several signatures one by a trusted key is enough, wherever it stands and whatever the others are; a key id is a
+/// hint and proves nothing.
+#[test]
+fn one_good_signature_among_others_is_enough() {
+    let dir = Dir::new();
+    dir.put("b", of(harmless()));
+    keys(&dir, "ed", ED25519);
+    keys(&dir, "ec", P256);
+    keys(&dir, "stranger", ED25519);
+    let signed_by = |name: &str| {
+        let ran = assay(&dir, &["evidence", "attest", "b", "--key", &format!("{name}.key")], b"");
+        dsse::from_json(ran.stdout.as_bytes()).unwrap()
+    };
+    let (ed, ec, stranger) = (signed_by("ed"), signed_by("ec"), signed_by("stranger"));
+    let [first, second, third] = [&ed, &ec, &stranger].map(|envelope| envelope.signatures[0].clone());
+    let damaged = Signature { bytes: vec![0; first.bytes.len()], ..first.clone() };
+    let unnamed = Signature { key_id: None, ..first.clone() };
+    let misnamed = Signature { key_id: second.key_id.clone(), ..first.clone() };
+    let pretended = Signature { key_id: first.key_id.clone(), ..third.clone() };
+    let check = |signatures: &[&Signature], keys: &[&str], expect: Option<&str>| {
+        let signatures = signatures.iter().map(|signature| (*signature).clone()).collect();
+        let envelope = Envelope { signatures, ..ed.clone() };
+        dir.put("a.json", dsse::to_json(&envelope));
+        let mut args = vec!["evidence", "verify", "b", "--attestation", "a.json"];
+        let keys: Vec<String> = keys.iter().map(|key| format!("{key}.pub")).collect();
+        for key in &keys {
+            args.extend(["--key", key]);
+        }
+        let ran = assay(&dir, &args, b"");
+        let by = expect.map(|name| match name {
+            "ed" => first.key_id.clone().unwrap(),
+            _ => second.key_id.clone().unwrap(),
+        });
+        if let Some(by) = by {
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            assert!(ran.stdout.contains(&format!("attested by: {by}\n")), "{ran:?}");
+        } else {
+            assert_eq!(ran.code, Some(2), "{ran:?}");
+            assert!(ran.stdout.contains("integrity/attestation"), "{ran:?}");
+        }
+    };
+    check(&[&first, &third], &["ed"], Some("ed"));
+    check(&[&third, &damaged, &first], &["ed"], Some("ed"));
+    check(&[&damaged, &second], &["ed", "ec"], Some("ec"));
+    check(&[&unnamed], &["ed"], Some("ed"));
+    check(&[&misnamed], &["ed"], Some("ed"));
+    check(&[&pretended], &["ed"], None);
+    check(&[&damaged], &["ed"], None);
+    check(&[&third], &["ed", "ec"], None);
+    check(&[], &["ed"], None);
+    // Each of them signed the same statement.
+    assert_eq!((&ed.payload, &ed.payload), (&ec.payload, &stranger.payload));
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A verifier of evidence bundles, written from docs/formats/bundle.md alone, with the standard library alone.
 
-Usage: bundle_verifier.py BUNDLE...
+Usage: bundle_verifier.py BUNDLE..., or --many with bundles on stdin, each behind its length in eight bytes.
 One line a bundle: its name, a tab, and `good` or the code of the first damage. Exits 0 when all are good, else 1.
 """
 
@@ -300,18 +300,28 @@ def verify(raw):
     demand(canonical(manifest).encode() == manifest_bytes, "not-canonical")
 
 
+def many(stream):
+    """Bundles one after the other, each behind its length in eight bytes."""
+    while length := stream.read(8):
+        yield stream.read(int.from_bytes(length, "big"))
+
+
+def files(paths):
+    for path in paths:
+        with open(path, "rb") as file:
+            yield file.read(ARCHIVE + 1)
+
+
 def main(paths):
     sys.setrecursionlimit(10000)
     is_good = True
-    for path in paths:
-        with open(path, "rb") as file:
-            raw = file.read(ARCHIVE + 1)
+    for at, raw in enumerate(many(sys.stdin.buffer) if paths == ["--many"] else files(paths)):
         try:
             verify(raw)
             verdict = "good"
         except Bad as bad:
             verdict, is_good = str(bad), False
-        print(path, verdict, sep="\t")
+        print(at if paths == ["--many"] else paths[at], verdict, sep="\t")
     return 0 if is_good else 1
 
 

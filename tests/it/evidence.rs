@@ -58,7 +58,20 @@ fn every_command_takes_a_file_and_stdin() {
             assert!(trouble.stderr.starts_with("error: "), "{trouble:?}");
         }
     }
-    assert_eq!(assay(&dir, &["evidence", "diff", "-", "-"], &good).code, Some(2));
+    for args in [
+        &["evidence", "diff", "-", "-"][..],
+        &["evidence", "gate", "-", "--baseline", "-"],
+        &["evidence", "lint", "-", "--config", "-"],
+        &["evidence", "attest", "-", "--key", "-"],
+        &["evidence", "verify", "-", "--attestation", "-", "--key", "b"],
+        &["evidence", "verify", "b", "--attestation", "-", "--key", "-"],
+        &["evidence", "verify", "b", "--attestation", "b", "--key", "-", "--key", "-"],
+        &["profile", "merge", "-", "b", "-"],
+        &["profile", "diff", "-", "-"],
+    ] {
+        let output = assay(&dir, args, &good);
+        assert_eq!((output.code, &*output.stderr), (Some(2), "error: only one file can come from stdin\n"));
+    }
     assert_eq!(
         assay(&dir, &["evidence", "gate", "b"], b"").code,
         Some(2),
@@ -120,7 +133,9 @@ fn a_project_file_sets_levels_and_says_so() {
     assert_eq!(assay(&dir, &["evidence", "lint", "b", "--no-config"], b"").code, Some(1));
     assert_eq!(assay(&dir, &["policy", "check", "assay.yaml"], b"").code, Some(0), "it still is a policy");
     dir.put("assay.yaml", "lint: {ignore: [{rule: credential-read}]}\n");
-    assert_eq!(assay(&dir, &["evidence", "lint", "b"], b"").code, Some(2));
+    let ran = assay(&dir, &["evidence", "lint", "b"], b"");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.starts_with("assay.yaml:1:17: ignoring `credential-read` needs a reason"), "{ran:?}");
 }
 
 #[test]
@@ -212,9 +227,136 @@ fn show_filters_and_tells_all_as_json() {
     assert!(!text.contains("exec     "), "{text}");
 }
 
+/// `--explain` may stand beside a bundle, as a person has it in the line before; nothing of it is read.
+#[test]
+fn explain_stands_alone_or_beside_a_bundle() {
+    let dir = Dir::new();
+    dir.put("b", with(exec("/tmp/x")));
+    for (command, word) in [("lint", "exec-from-temp"), ("verify", "integrity/content-hash")] {
+        let alone = assay(&dir, &["evidence", command, "--explain", word], b"");
+        assert_eq!(alone.code, Some(0), "{alone:?}");
+        assert!(alone.stdout.starts_with(word), "{alone:?}");
+        for bundle in ["b", "-", "missing"] {
+            let beside = assay(&dir, &["evidence", command, bundle, "--explain", word], b"");
+            assert_eq!((beside.code, &beside.stdout), (Some(0), &alone.stdout), "{beside:?}");
+        }
+        let unknown = assay(&dir, &["evidence", command, "b", "--explain", "no-such-thing"], b"");
+        assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(2), ""), "{unknown:?}");
+    }
+}
+
+/// Runs `assay` on a terminal of its own; what the terminal got, and the exit code.
+fn on_a_terminal(dir: &Dir, pager: Option<&str>, args: &str) -> (String, Option<i32>) {
+    let line = format!("{} {args}", env!("CARGO_BIN_EXE_assay"));
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).stdin(std::process::Stdio::null());
+    script.env("NO_COLOR", "1").env("LESS", "FRX").env("TERM", "xterm").env_remove("PAGER");
+    if let Some(pager) = pager {
+        script.env("PAGER", pager);
+    }
+    let output = script.output().expect("script, of Debian's bsdutils, is installed");
+    (String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n"), output.status.code())
+}
+
+#[test]
+fn show_is_paged_on_a_terminal_and_nowhere_else() {
+    let dir = Dir::new();
+    dir.put("b", of(harmless()));
+    let plain = assay(&dir, &["evidence", "show", "b"], b"").stdout;
+    let count = plain.lines().count();
+    assert!(count > 5 && !plain.contains("paged"), "{plain}");
+
+    let paged = |text: &str| text.lines().filter(|line| line.starts_with("paged: ")).count();
+    let (text, code) = on_a_terminal(&dir, Some("sed 's/^/paged: /'"), "evidence show b");
+    assert_eq!((paged(&text), code), (count, Some(0)), "{text}");
+    for args in ["evidence show b --pager never", "evidence lint b", "evidence diff b b"] {
+        let (text, code) = on_a_terminal(&dir, Some("sed 's/^/paged: /'"), args);
+        assert_eq!((paged(&text), code), (0, Some(0)), "{args}: {text}");
+    }
+    // No pager is wanted.
+    for pager in ["", " ", "cat"] {
+        let (text, code) = on_a_terminal(&dir, Some(pager), "evidence show b");
+        assert_eq!((text.lines().count(), code), (count, Some(0)), "{text}");
+    }
+    // Through a pipe nothing is paged, whatever the variable says.
+    let piped = std::process::Command::new(env!("CARGO_BIN_EXE_assay"))
+        .args(["evidence", "show", "b"])
+        .env("PAGER", "sed 's/^/paged: /'")
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(piped.stdout).unwrap(), plain);
+}
+
+/// A reader who has seen enough ends the pager, and with it what is written to it: no complaint, and exit 0.
+#[test]
+fn a_pager_that_ends_early_ends_show_well() {
+    let dir = Dir::new();
+    dir.put("b", of((0..3_000).map(|n| fs(FsOp::Create, &format!("${{WORKDIR}}/f{n}"))).collect()));
+    let (text, code) = on_a_terminal(&dir, Some("head -n 1"), "evidence show b");
+    assert_eq!((text.lines().count(), code), (1, Some(0)), "{text}");
+    let (text, code) = on_a_terminal(&dir, Some("head -n 1"), "evidence show b --format json");
+    assert_eq!((text.lines().count(), code), (1, Some(0)), "{text}");
+    let (text, code) = on_a_terminal(&dir, Some("true"), "evidence show b");
+    assert_eq!((text.trim(), code), ("", Some(0)));
+}
+
 /// Everything that a terminal, a browser or a page of Markdown could take for more than text.
 const HOSTILE: &str =
     "/x\u{1b}[2J\u{9b}31m\r\n# h\u{7}\u{202e}\u{2028}``` | <script>alert(1)</script> [l](javascript:x) \u{0}";
+
+/// What services that run CI take for commands when it stands in a log: at the start of a line, or anywhere.
+const COMMANDS: [&str; 5] = [
+    "::error file=x::pwned",
+    "  ::stop-commands::x",
+    "##vso[task.setvariable variable=PATH]/tmp",
+    "##[error]pwned",
+    "/x##teamcity[buildStatus status='SUCCESS']",
+];
+
+#[test]
+fn a_hostile_bundle_cannot_command_the_service_that_keeps_the_log() {
+    let dir = Dir::new();
+    dir.put("p.yaml", POLICY);
+    dir.put("a", of(harmless()));
+    for text in COMMANDS {
+        let mut effects = harmless();
+        effects.extend([fs(FsOp::Write, text), fs(FsOp::Read, text), exec(text), connect(text, 1)]);
+        let degradation =
+            Degradation { component: Component::Fs, reason: text.into(), detail: Some(text.into()) };
+        let mut evidence = evidence(effects, vec![degradation]);
+        evidence.identity.command = vec![text.into(), text.into()];
+        evidence.observed.verdict = text.into();
+        evidence.coverage.ledger.admit(assay::observe::loss::Kind::Fs, text, text);
+        dir.put("b", bundle(&evidence));
+        let odd = [crate::damaged::member(text.as_bytes(), b"", |_| {}), vec![0; 1024]].concat();
+        dir.put("odd", crate::damaged::gzip(&odd));
+        for args in [
+            &["verify", "b"][..],
+            &["verify", "odd"],
+            &["lint", "b"],
+            &["lint", "b", "--format", "json"],
+            &["lint", "b", "--format", "sarif"],
+            &["diff", "a", "b"],
+            &["diff", "a", "b", "--format", "markdown"],
+            &["diff", "b", "a", "--format", "json"],
+            &["show", "b"],
+            &["show", "b", "--format", "json"],
+            &["gate", "b", "--policy", "p.yaml"],
+            &["gate", "b", "--baseline", "a", "--format", "json"],
+            &["attest", "b", "--unsigned"],
+        ] {
+            let args: Vec<&str> = ["evidence"].iter().chain(args).copied().collect();
+            let ran = assay(&dir, &args, b"");
+            for line in ran.stdout.lines().chain(ran.stderr.lines()) {
+                assert!(!line.trim_start().starts_with("::"), "{args:?}: {line}");
+                // A statement is signed as it is; it is no log.
+                let is_command = ["##[", "##vso[", "##teamcity["].iter().any(|mark| line.contains(mark));
+                assert!(args[1] == "attest" || !is_command, "{args:?}: {line}");
+            }
+        }
+    }
+}
 
 /// A bundle of another program, whose every text is hostile and whose hashes are right.
 fn hostile() -> Vec<u8> {
@@ -241,6 +383,7 @@ fn a_hostile_bundle_cannot_move_the_cursor_or_colour_the_terminal() {
     dir.put("a", of(harmless()));
     dir.put("b", hostile());
     dir.put("p.yaml", POLICY);
+    // What `attest` writes is no text for a terminal: it is signed byte for byte.
     for args in [
         &["verify", "b"][..],
         &["lint", "b"],
@@ -254,6 +397,8 @@ fn a_hostile_bundle_cannot_move_the_cursor_or_colour_the_terminal() {
         &["show", "b", "--format", "json"],
         &["gate", "b", "--policy", "p.yaml"],
         &["gate", "b", "--policy", "p.yaml", "--format", "json"],
+        &["gate", "b", "--baseline", "a"],
+        &["gate", "b", "--baseline", "a", "--format", "json"],
     ] {
         let args: Vec<&str> = ["evidence"].iter().chain(args).copied().collect();
         let ran = assay(&dir, &args, b"");

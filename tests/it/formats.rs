@@ -99,6 +99,7 @@ fn observations() -> Vec<Observation> {
         FileOp::Chdir,
         FileOp::Chroot,
         FileOp::Write,
+        FileOp::Receive,
     ];
     let states = [
         PathState::Resolved,
@@ -120,6 +121,7 @@ fn observations() -> Vec<Observation> {
                     .into(),
                 kind: FileKind::Regular,
                 is_path_only: turn == 1,
+                is_private: false,
             };
             act(
                 Act::File(file),
@@ -226,7 +228,7 @@ fn the_evidence_profile_follows_its_schema_and_comes_back() {
 fn the_profile_follows_its_schema_and_loads_as_a_policy() {
     let evidence = evidence();
     let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &[]);
-    let comments = comments(&evidence.identity.command, "sandbox_0", &evidence.identity.effects);
+    let comments = comments(&profile, &evidence.identity.command, "sandbox_0", &evidence.identity.effects);
     let json = profile.write(&comments, Format::Json);
     let yaml = profile.write(&comments, Format::Yaml);
     assert_eq!(schema::complaints(&profile_schema(), &parse(&json)), NONE);

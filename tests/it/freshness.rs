@@ -32,6 +32,29 @@ fn the_object_was_built_from_the_sources_beside_it() {
     );
 }
 
+/// A workload that is added or dropped, or a row that was made of too few runs, would make the table say too much.
+#[test]
+fn the_table_of_stability_has_every_workload_and_ten_runs_of_each() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a file");
+    let (page, workloads) = (read("docs/stability.md"), read("tests/kernel/stability/workloads.rs"));
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let mut known: Vec<&str> = workloads
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ")?.split_once(": ["))
+        .map(|(name, _)| name)
+        .filter(|name| is_name(name))
+        .collect();
+    known.sort_unstable();
+    let (_, table) = page.split_once("| workload | runs |").expect("the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
+    let rows: Vec<Vec<&str>> = rows.map(|row| row.split(" | ").collect()).collect();
+    let told: Vec<&str> = rows.iter().map(|row| row[0].trim_start_matches("| ")).collect();
+    assert_eq!(told, known, "docs/stability.md says how its table is made");
+    for row in rows {
+        assert!(row[1].parse::<u32>().is_ok_and(|runs| runs >= 10), "{row:?}");
+    }
+}
+
 #[test]
 fn the_object_is_the_one_that_is_recorded() {
     let record = record();

@@ -1,14 +1,21 @@
 //! What can be tested without privileges, from outside: one binary, one module a subject.
 
 mod attest;
+mod damaged;
 mod evidence;
 mod formats;
 mod freshness;
+mod guides;
 mod independent;
+mod messages;
 mod mutations;
 mod oracle;
+mod outputs;
 mod policy;
 mod reference;
 mod replay;
 mod sample;
 mod schema;
+mod schemas;
+mod secrets;
+mod sensitivity;

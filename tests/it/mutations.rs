@@ -1,17 +1,19 @@
 //! The checks of the fuzz targets on a stable compiler: seeds, and what becomes of them by a great many small changes,
 //! some of which heal every hash so that they reach the readers behind the verifier.
 //!
-//! A second for each target, or `ASSAY_FUZZ_SECONDS`. What a longer run finds belongs into [`seeds`].
+//! A second for each target, or `ASSAY_FUZZ_SECONDS`; and every input that `cargo xtask fuzz` left in `tests/fixtures/fuzz`.
 
 use std::time::{Duration, Instant};
 
 use assay::canon::digest::Digest;
 use serde_json::{Value, json};
 
-use crate::sample::{harmless, of};
+use crate::sample::{evidence, harmless, of};
 
 #[path = "../fuzz/check.rs"]
 mod check;
+#[path = "../fuzz/corpus.rs"]
+mod corpus;
 
 const MANIFEST: &[u8] = include_bytes!("../fixtures/bundles/independent.manifest.json");
 const EVENTS: &[u8] = include_bytes!("../fixtures/bundles/independent.events.ndjson");
@@ -104,7 +106,8 @@ fn mutated(dice: &mut Dice, seed: &[u8]) -> Vec<u8> {
 fn until_over(seeds: &[Vec<u8>], mut check: impl FnMut(&mut Dice, &[u8])) -> u64 {
     let seconds = std::env::var("ASSAY_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let start = Instant::now();
-    let first = 0x2545_f491_4f6c_dd1d ^ u64::from(std::process::id());
+    let seed = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|text| text.parse().ok());
+    let first = 0x2545_f491_4f6c_dd1d ^ seed.unwrap_or_else(|| u64::from(std::process::id()));
     // Shown when the test fails.
     println!("the dice begin with {first:#x}");
     let mut dice = Dice(first);
@@ -121,6 +124,31 @@ fn until_over(seeds: &[Vec<u8>], mut check: impl FnMut(&mut Dice, &[u8])) -> u64
 
 fn lines() -> Vec<Vec<u8>> {
     EVENTS.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn what_fuzzing_left_does_no_harm() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/fuzz");
+    for (target, check) in check::TARGETS {
+        let inputs = corpus::read(&folder, target).unwrap();
+        assert!(!inputs.is_empty(), "{target}: nothing was kept");
+        for input in inputs {
+            println!("{target}: {}", input.escape_ascii());
+            check(&input);
+        }
+    }
+}
+
+#[test]
+fn any_text_as_yaml_or_a_policy() {
+    let profile =
+        assay::evidence::wire::write(&evidence(harmless(), Vec::new()), assay::profile::wire::Format::Yaml);
+    let policy = b"api_version: assay/v1\nfs:\n  allow:\n    - {path: '~/x', access: [read]}\nnet: {allow: ['[::1]:*']}\n";
+    until_over(&[profile.into_bytes(), policy.to_vec()], |dice, seed| {
+        let bytes = mutated(dice, seed);
+        check::yaml(&bytes);
+        check::policy(&bytes);
+    });
 }
 
 #[test]
@@ -154,6 +182,28 @@ fn any_bytes_as_the_members_of_an_archive() {
 fn any_bytes_as_an_envelope() {
     let seed = br#"{"payload":"e30=","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"x","sig":"-_8="}]}"#;
     until_over(&[seed.to_vec()], |dice, seed| check::envelope(&mutated(dice, seed)));
+}
+
+#[test]
+fn any_bytes_as_an_answer_of_a_name_server() {
+    // An address through another name, and one of the other family.
+    let mut seed = b"\0\x07\x81\x80\0\x01\0\x03\0\0\0\0\x01a\x04test\0\0\x01\0\x01".to_vec();
+    seed.extend(b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x04\x01b\xc0\x0e");
+    seed.extend(b"\xc0\x24\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\0\0\x01");
+    seed.extend(b"\xc0\x24\0\x1c\0\x01\0\0\0\x3c\0\x10\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09");
+    assert!(assay::observe::dns::read_answer(&seed).is_ok_and(|answer| answer.addresses.len() == 2));
+    until_over(&[seed], |dice, seed| check::answer(&mutated(dice, seed)));
+}
+
+#[test]
+fn any_bytes_as_a_client_greets() {
+    let seeds = [
+        b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n".to_vec(),
+        b"\x16\x03\x01\0\x40\x01\0\0\x3c\x03\x03................................\0\0\x02\x13\x01\x01\0\0\x11\0\0\0\x0d\0\x0b\0\0\x08name.test"
+            .to_vec(),
+    ];
+    assert!(seeds.iter().all(|seed| assay::observe::greeting::read_greeting(seed).is_some()));
+    until_over(&seeds, |dice, seed| check::greeting(&mutated(dice, seed)));
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use assay::canon::digest::Digest;
 use assay::evidence::events::Emission;
 use assay::evidence::timestamp::Timestamp;
-use assay::evidence::{Coverage, Degradation, EffectFacts, Evidence, Identity, Observed, Outcome, bundle};
+use assay::evidence::{
+    Actor, Coverage, Degradation, EffectFacts, Evidence, Identity, Observed, Outcome, Refusal, bundle,
+};
 use assay::profile::effect::{
     Effect, EffectResult, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port,
 };
@@ -23,7 +25,7 @@ pub fn exec(path: &str) -> Effect {
 }
 
 pub fn connect(address: &str, port: u16) -> Effect {
-    Effect::Net(NetEffect {
+    Effect::net(NetEffect {
         op: NetEffectOp::Connect,
         proto: "tcp".into(),
         host: None,
@@ -46,7 +48,16 @@ pub fn harmless() -> Vec<Effect> {
 
 /// Evidence of these effects, complete.
 pub fn evidence(effects: Vec<Effect>, degradations: Vec<Degradation>) -> Evidence {
-    let facts = EffectFacts { hits: 3, denied_by: None, is_authorised: Some(true) };
+    let by = Actor { pid: 7, program: Some("/usr/bin/make".into()), comm: "make".into() };
+    let refused = Refusal { rule: None, at: None, remedy: "fs.allow: - /a".into() };
+    let facts = EffectFacts {
+        hits: 3,
+        denied_by: None,
+        is_authorised: Some(true),
+        by: Some(by.into()),
+        refused: Some(Box::new(refused)),
+        ..EffectFacts::default()
+    };
     let programs = effects.iter().filter_map(|effect| match effect {
         Effect::Exec(exec) => Some((exec.path.to_string(), Ok(Digest::of(exec.path.as_str().as_bytes())))),
         _ => None,

@@ -76,7 +76,16 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, complaints: &mut
                     other => complain(format!("{text} is no {other}")),
                 }
             }
-            "pattern" => panic!("{at}: patterns are not written here, and {value} needs one"),
+            "minLength" => {
+                if value.as_str().is_some_and(|text| (text.len() as u64) < wanted.as_u64().unwrap()) {
+                    complain("too short".into());
+                }
+            }
+            "pattern" => {
+                if value.as_str().is_some_and(|text| !matches(wanted.as_str().unwrap(), text)) {
+                    complain(format!("{value} is not of the form {wanted}"));
+                }
+            }
             other => panic!("the schema has `{other}`, which is not written here"),
         }
     }
@@ -115,6 +124,51 @@ fn descend(root: &Value, schema: &Value, value: &Value, at: &str, complaints: &m
                 complaints.push(format!("{at}: fits {fitting} of {keyword}"));
             }
         }
+    }
+}
+
+/// As much of regular expressions as our schemas use: the whole text, character by character, each once or so many times.
+fn matches(pattern: &str, text: &str) -> bool {
+    let inner = pattern.strip_prefix('^').and_then(|rest| rest.strip_suffix('$'));
+    let mut rest = inner.unwrap_or_else(|| panic!("{pattern}: is not about the whole text"));
+    let mut text = text;
+    while let Some(first) = rest.chars().next() {
+        assert!(!"(|)\\.*+?".contains(first), "{pattern}: `{first}` is not written here");
+        let class = match rest.strip_prefix('[') {
+            Some(after) => after.split_once(']').expect("a class ends"),
+            None => rest.split_at(first.len_utf8()),
+        };
+        let is_in = |c: char| {
+            let letters: Vec<char> = class.0.chars().collect();
+            match letters.as_slice() {
+                [one] => *one == c,
+                _ => class_has(&letters, c),
+            }
+        };
+        let (least, most, after) = match class.1.strip_prefix('{') {
+            None => (1, 1, class.1),
+            Some(counted) => {
+                let (counts, after) = counted.split_once('}').expect("a count ends");
+                let (least, most) = counts.split_once(',').unwrap_or((counts, counts));
+                (least.parse().unwrap(), most.parse().unwrap(), after)
+            }
+        };
+        let taken = text.chars().take(most).take_while(|c| is_in(*c)).map(char::len_utf8);
+        let (count, bytes) = taken.fold((0, 0), |(count, bytes), length| (count + 1, bytes + length));
+        if count < least {
+            return false;
+        }
+        (text, rest) = (&text[bytes..], after);
+    }
+    text.is_empty()
+}
+
+/// Ranges only, as in `0-9a-f`, and single characters before them.
+fn class_has(letters: &[char], c: char) -> bool {
+    match letters {
+        [from, '-', to, rest @ ..] => (*from..=*to).contains(&c) || class_has(rest, c),
+        [one, rest @ ..] => *one == c || class_has(rest, c),
+        [] => false,
     }
 }
 
