@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "raw system calls, by both entries, are what the actor is for")]
 
 mod memory;
+mod odd;
 mod stress;
 mod uring;
 
@@ -50,6 +51,10 @@ pub enum Act {
     Together(Vec<Vec<Step>>),
     /// Opens and closes this file so many times.
     Opens(u64, Vec<u8>),
+    /// Opens and closes this file for so many seconds.
+    OpensFor(u64, Vec<u8>),
+    /// May take so many seconds from here on.
+    Patience(u32),
     /// Makes processes that run this program, one after the other.
     Spawns(u64, Vec<u8>),
     /// A mapping of this kept descriptor (length 4096) is written to.
@@ -60,6 +65,18 @@ pub enum Act {
     Put(u16, Vec<u8>),
     /// Returns the `int` at a place on the desk.
     Take(u16),
+    /// Returns the `long` at a place on the desk.
+    TakeLong(u16),
+    /// A process of its own for these, by `clone3` with these flags, perhaps in the group of a kept descriptor.
+    Clone { flags: u64, group: Option<u8>, steps: Vec<Step> },
+    /// A process that runs this program, by `vfork`.
+    Spawn(Vec<u8>),
+    /// This call, with a string out of a kept descriptor's file.
+    FromFile { nr: i64, fd: u8 },
+    /// A mapping of this kept descriptor for reading is made writable and written to.
+    WriteLater(u8),
+    /// Opens a name that another thread changes; returns how many led to the file of this number.
+    Flip { times: u64, name: Vec<u8>, letters: (u8, u8), number: u64 },
 }
 
 impl Step {
@@ -152,17 +169,24 @@ pub fn count(steps: &[Step]) -> usize {
     steps
         .iter()
         .map(|step| match &step.act {
-            Act::Fork(steps) | Act::Thread(steps) => 1 + count(steps),
+            Act::Fork(steps) | Act::Thread(steps) | Act::Clone { steps, .. } => 1 + count(steps),
             Act::Together(lists) => 1 + lists.iter().map(|steps| count(steps)).sum::<usize>(),
             Act::Call(..)
             | Act::Compat(..)
             | Act::Ring(..)
             | Act::Opens(..)
+            | Act::OpensFor(..)
+            | Act::Patience(..)
             | Act::Spawns(..)
             | Act::Map { .. }
             | Act::Await(..)
             | Act::Put(..)
-            | Act::Take(..) => 1,
+            | Act::Take(..)
+            | Act::TakeLong(..)
+            | Act::Spawn(..)
+            | Act::FromFile { .. }
+            | Act::WriteLater(..)
+            | Act::Flip { .. } => 1,
         })
         .sum()
 }
@@ -204,6 +228,11 @@ impl Actor {
                 children.into_iter().map(wait).max().unwrap_or(0)
             }
             Act::Opens(times, path) => stress::opens(*times, path, &self.shared),
+            Act::OpensFor(seconds, path) => stress::opens_for(*seconds, path, &self.shared),
+            Act::Patience(seconds) => {
+                // SAFETY: asks for a signal, nothing else.
+                i64::from(unsafe { libc::alarm(*seconds) })
+            }
             Act::Spawns(times, program) => stress::spawns(*times, program, &self.shared),
             Act::Map { fd, shared } => memory::write_through_mapping(self.slots[usize::from(*fd)], *shared),
             Act::Await(path) => {
@@ -218,6 +247,22 @@ impl Actor {
                 0
             }
             Act::Take(at) => self.shared.take(*at),
+            Act::TakeLong(at) => self.shared.take_long(*at),
+            Act::Clone { flags, group, steps } => {
+                let group = group.map_or(0, |slot| self.slots[usize::from(slot)]);
+                let child = odd::clone3(*flags, group);
+                if child == 0 {
+                    self.all(steps);
+                    // SAFETY: ends the process.
+                    unsafe { libc::_exit(0) };
+                }
+                self.next += count(steps);
+                if child < 0 { child } else { wait(child as i32) }
+            }
+            Act::Spawn(program) => odd::spawn(program),
+            Act::FromFile { nr, fd } => odd::from_file(*nr, self.slots[usize::from(*fd)]),
+            Act::WriteLater(fd) => odd::write_later(self.slots[usize::from(*fd)]),
+            Act::Flip { times, name, letters, number } => odd::flip(*times, name, *letters, *number),
         }
     }
 

@@ -208,7 +208,7 @@ fn what_is_rare_is_told_like_others() {
         (act(Act::Put(0, 128u32.to_le_bytes().to_vec())), ""),
         (compat(341, [AT_FDCWD.into(), "link/f".into(), Arg::Desk(0), Arg::Desk(512), 0.into()]), ""),
         (compat(342, [Arg::Kept(1), Arg::Desk(0), O_RDWR.into()]), "open $/real/f [read write]"),
-        (compat(310, [libc::CLONE_NEWNS.into()]), ""),
+        (compat(310, [libc::CLONE_NEWNS.into()]), "unshare [mnt]"),
         (compat(21, ["none".into(), "/".into(), 0.into(), private.into(), 0.into()]), "mount /"),
         (
             compat(21, ["none".into(), "link/d".into(), "tmpfs".into(), 0.into(), 0.into()]),

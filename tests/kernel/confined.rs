@@ -49,7 +49,7 @@ impl Drop for Group {
 /// What this kernel would be told.
 pub fn plan_of(policy: &Policy) -> Plan {
     let host = probe();
-    plan(policy, &host.landlock, &survey(policy), Means::probe(&host))
+    plan(policy, &host.landlock, &survey(policy, true), Means { names: false, ..Means::probe(&host) })
 }
 
 impl Scene {
@@ -80,6 +80,7 @@ impl Scene {
             workdir: bytes("w"),
             tmpdir: bytes("tmp"),
             caller_tmpdir: b"/tmp".to_vec(),
+            runtime_dir: bytes("run"),
             nameservers: Vec::new(),
         }
     }
@@ -116,7 +117,7 @@ impl Scene {
         let group = Group::new();
         let table = plan.net.clone().expect("this kernel takes cgroup programs");
         let directory = File::open(&group.0).unwrap();
-        let held = cgroup::hold(&table, directory.as_fd()).expect("hold the network rules");
+        let held = cgroup::hold(&table, directory.as_fd(), None).expect("hold the network rules");
         let confinement = Confinement::from_bytes(&Confinement::of(plan, b"").to_bytes()).unwrap();
         let procs = group.0.join("cgroup.procs");
         let mut command = Command::new(argv[0]);

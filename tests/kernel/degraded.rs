@@ -2,10 +2,15 @@
 
 use std::fs;
 
-use crate::harness::sandbox::{run, text};
-use crate::needs::{Need, are_met};
+use crate::harness::sandbox::{ASSAY, run, text};
+use crate::needs::{Need, are_met, has_landlock};
 
-const NEEDS: [Need; 4] = [Need::Root, Need::Btf, Need::CgroupV2, Need::NoLandlock];
+const NEEDS: [Need; 4] = [Need::Root, Need::Btf, Need::CgroupV2, Need::LimitedLandlock];
+
+/// The degradations of this kernel's Landlock; which they are follows from what it has.
+fn reasons() -> &'static [&'static str] {
+    if has_landlock(1) { &["landlock-truncate", "abstract-unix-not-held"] } else { &["landlock-absent"] }
+}
 
 #[test]
 fn what_must_hold_is_refused_before_anything_ran() {
@@ -21,14 +26,31 @@ fn what_must_hold_is_refused_before_anything_ran() {
 }
 
 #[test]
-fn what_is_not_held_is_a_degradation_in_the_evidence() {
-    if !are_met("degraded::what_is_not_held_is_a_degradation_in_the_evidence", &NEEDS) {
+fn what_is_not_held_is_a_degradation_in_every_artifact() {
+    if !are_met("degraded::what_is_not_held_is_a_degradation_in_every_artifact", &NEEDS) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let profile = folder.path().join("run.yaml").to_string_lossy().into_owned();
-    let output = run(&["--enforce", "--profile", &profile], &["true"]);
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (profile, bundle) = (at("run.yaml"), at("run.tar.gz"));
+    let output = run(&["--enforce", "--profile", &profile, "--bundle", &bundle], &["true"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let evidence = fs::read_to_string(folder.path().join("run.evidence.yaml")).expect("evidence");
-    assert!(evidence.contains("component: fs"), "{evidence}");
+    let read = |name: &str| fs::read_to_string(at(name)).expect(name);
+    let shown =
+        std::process::Command::new(ASSAY).args(["evidence", "show", &bundle]).output().expect("assay runs");
+    for (what, told) in [
+        ("evidence", read("run.evidence.yaml")),
+        ("report", read("run.yaml.report.md")),
+        ("bundle", text(&shown.stdout)),
+    ] {
+        for reason in reasons() {
+            assert!(told.contains(reason), "{what}: {reason}: {told}");
+        }
+    }
+    // A policy cannot hold them; its first lines say that there are some.
+    let head = read("run.yaml");
+    assert!(
+        head.lines().take_while(|line| line.starts_with('#')).any(|line| line.contains("degradation")),
+        "{head}"
+    );
 }

@@ -24,14 +24,21 @@ pub enum Need {
     /// The kernel's own type information.
     Btf,
     /// LSM programs can be loaded.
-    #[expect(dead_code, reason = "no test needs one yet; it stands in the table of needs")]
     BpfLsm,
     /// A mounted cgroup v2 hierarchy.
     CgroupV2,
     /// Landlock with all rights of this version.
     LandlockAbi(i32),
-    /// A kernel that has no Landlock, or was booted without it.
-    NoLandlock,
+    /// A kernel whose Landlock does not hold all of an ordinary policy, or that was booted without it.
+    LimitedLandlock,
+    /// A packet's program can tell its network namespace.
+    NetnsInPackets,
+    /// A kernel of this series, whose verifier counts as the one of the list does.
+    Kernel(&'static str),
+    /// A host where nothing can be observed.
+    CannotObserve,
+    /// A machine that `cargo xtask vm` has booted, which declares what it is.
+    Booted,
     /// A program on `PATH`.
     Program(&'static str),
 }
@@ -44,7 +51,11 @@ impl fmt::Display for Need {
             Self::BpfLsm => out.write_str("bpf-lsm"),
             Self::CgroupV2 => out.write_str("cgroup-v2"),
             Self::LandlockAbi(version) => write!(out, "landlock-{version}"),
-            Self::NoLandlock => out.write_str("no-landlock"),
+            Self::LimitedLandlock => out.write_str("limited-landlock"),
+            Self::NetnsInPackets => out.write_str("netns-in-packets"),
+            Self::Kernel(series) => write!(out, "kernel-{series}"),
+            Self::CannotObserve => out.write_str("cannot-observe"),
+            Self::Booted => out.write_str("booted"),
             Self::Program(name) => write!(out, "program-{name}"),
         }
     }
@@ -62,20 +73,26 @@ impl Need {
                 let path = "/sys/kernel/btf/vmlinux";
                 fs::File::open(path).err().map(|error| format!("{path}: {error}"))
             }
-            Self::BpfLsm => {
-                let kind = aya::programs::ProgramType::Lsm(aya::programs::LsmAttachType::Mac);
-                match aya::sys::is_program_supported(kind) {
-                    Ok(true) => None,
-                    Ok(false) => Some("the kernel refused a trivial program of this type".to_owned()),
-                    Err(error) => Some(format!("the kernel refused a trivial program of this type: {error}")),
-                }
-            }
+            // Whether it loads is not enough: without `bpf` among the active ones, nothing calls it.
+            Self::BpfLsm => assay::host::hook_programs::obstacle(),
             Self::CgroupV2 => {
                 let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
                 (!mounts.contains(" - cgroup2 ")).then(|| "no cgroup2 in /proc/self/mountinfo".to_owned())
             }
             Self::LandlockAbi(version) => landlock(version).err().map(|error| error.to_string()),
-            Self::NoLandlock => landlock(1).is_ok().then(|| "this kernel has Landlock".to_owned()),
+            Self::LimitedLandlock => {
+                has_landlock(6).then(|| "this kernel's Landlock has all rights of version 6".to_owned())
+            }
+            Self::NetnsInPackets => (!assay::host::netns::is_told_to_packets())
+                .then(|| "the kernel refused a trivial program that asks".to_owned()),
+            Self::Kernel(series) => {
+                let release = rustix::system::uname().release().to_string_lossy().into_owned();
+                (!release.starts_with(&format!("{series}."))).then(|| format!("this is {release}"))
+            }
+            Self::CannotObserve => {
+                crate::hosts::obstacle().is_none().then(|| "this host can observe".to_owned())
+            }
+            Self::Booted => booted("vm").is_none().then(|| "nobody booted it for a test".to_owned()),
             Self::Program(name) => {
                 let path = std::env::var_os("PATH").unwrap_or_default();
                 let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
@@ -83,6 +100,11 @@ impl Need {
             }
         }
     }
+}
+
+/// Whether this kernel's Landlock has all rights of this version.
+pub fn has_landlock(version: i32) -> bool {
+    landlock(version).is_ok()
 }
 
 /// Asks for every right of this version; makes a ruleset and restricts nothing.
@@ -122,15 +144,17 @@ pub fn are_met(test: &str, needs: &[Need]) -> bool {
     all
 }
 
-/// The release of this kernel; in the machine of `cargo xtask vm`, which holds few programs, it begins with `vm `.
+/// What `cargo xtask vm` declared under this name when it booted this machine; `None` on any other.
+pub fn booted(name: &str) -> Option<String> {
+    let options = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let mut words = options.split_whitespace();
+    words.find_map(|word| Some(word.strip_prefix(&format!("assay.{name}="))?.to_owned()))
+}
+
+/// The release of this kernel; in a machine of `cargo xtask vm`, which holds few programs, `vm` and its name stand before.
 fn kernel() -> String {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    let options = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    if options.split_whitespace().any(|option| option == "assay.vm") {
-        format!("vm {release}")
-    } else {
-        release
-    }
+    booted("vm").map_or_else(|| release.clone(), |name| format!("vm {name} {release}"))
 }
 
 /// Whether `not-run.toml` has an entry for this need and kernel.

@@ -14,7 +14,7 @@ fn stage(test: &str) -> Option<Stage> {
     Some(stage)
 }
 
-fn socket(family: i32, kind: i32, protocol: i32) -> Step {
+pub fn socket(family: i32, kind: i32, protocol: i32) -> Step {
     call(libc::SYS_socket, [family.into(), kind.into(), protocol.into()])
 }
 
@@ -45,38 +45,38 @@ pub fn unix(name: &[u8]) -> Vec<u8> {
 }
 
 /// `struct sockaddr_nl`.
-fn netlink() -> Vec<u8> {
+pub fn netlink() -> Vec<u8> {
     [&(AF_NETLINK as u16).to_ne_bytes()[..], &[0; 10]].concat()
 }
 
-fn at(bytes: Vec<u8>) -> Arg {
+pub fn at(bytes: Vec<u8>) -> Arg {
     Arg::At(vec![Part::Bytes(bytes)])
 }
 
-fn addressed(nr: i64, slot: u8, address: Vec<u8>) -> Step {
+pub fn addressed(nr: i64, slot: u8, address: Vec<u8>) -> Step {
     let len = address.len() as i64;
     call(nr, [Arg::Kept(slot), at(address), len.into()])
 }
 
-fn connect(slot: u8, address: Vec<u8>) -> Step {
+pub fn connect(slot: u8, address: Vec<u8>) -> Step {
     addressed(libc::SYS_connect, slot, address)
 }
 
-fn bind(slot: u8, address: Vec<u8>) -> Step {
+pub fn bind(slot: u8, address: Vec<u8>) -> Step {
     addressed(libc::SYS_bind, slot, address)
 }
 
-fn listen(slot: u8) -> Step {
+pub fn listen(slot: u8) -> Step {
     call(libc::SYS_listen, [Arg::Kept(slot), 1.into()])
 }
 
-fn sendto(slot: u8, address: Vec<u8>) -> Step {
+pub fn sendto(slot: u8, address: Vec<u8>) -> Step {
     let len = address.len() as i64;
     call(libc::SYS_sendto, [Arg::Kept(slot), "m".into(), 1.into(), 0.into(), at(address), len.into()])
 }
 
 /// `struct msghdr` for one byte to this address.
-fn message(address: Vec<u8>) -> Vec<Part> {
+pub fn message(address: Vec<u8>) -> Vec<Part> {
     let len = address.len() as u64;
     vec![
         Part::To(vec![Part::Bytes(address)]),
@@ -250,6 +250,11 @@ fn unix_sockets_are_told_by_where_they_lie() {
     assert!(effects.contains("docker.sock"), "{effects}");
 }
 
+/// An int with bits above it.
+fn wide(number: i32) -> Arg {
+    Arg::Num(i64::from(number) | 1 << 32)
+}
+
 #[test]
 fn other_families_are_told_by_their_name() {
     let Some(stage) = stage("other_families_are_told_by_their_name") else { return };
@@ -262,8 +267,15 @@ fn other_families_are_told_by_their_name() {
         (socket(libc::AF_ALG, libc::SOCK_SEQPACKET, 0), "socket alg"),
         (socket(AF_INET, SOCK_RAW, 1), "socket raw"),
         (socket(AF_INET6, SOCK_RAW, 58), "socket raw"),
-        (socket(AF_INET, SOCK_DGRAM, 1), ""),
+        (socket(AF_INET, SOCK_DGRAM, 1), "socket icmp"),
+        (socket(AF_INET, SOCK_STREAM, 262), "socket mptcp"),
+        (socket(AF_NETLINK, SOCK_RAW, 9), "socket netlink-audit"),
         (socket(77, SOCK_STREAM, 0), "socket family-other"),
+        // The kernel takes ints, whatever stands in the other halves of the registers.
+        (call(libc::SYS_socket, [AF_INET.into(), SOCK_STREAM.into(), wide(132)]), "socket sctp"),
+        (call(libc::SYS_socket, [wide(AF_INET), SOCK_STREAM.into(), 132.into()]), "socket sctp"),
+        (call(libc::SYS_socket, [wide(AF_INET), wide(SOCK_STREAM), wide(0)]), ""),
+        (call(libc::SYS_socket, [wide(AF_NETLINK), wide(SOCK_RAW), wide(0)]), "socket netlink"),
         (connect(200, netlink()), ""),
     ]);
 }

@@ -52,6 +52,26 @@ fn check(case: &Case) {
     assert!(is_whole, "{}", complaint(case, &tally));
 }
 
+/// The second witness, where there is one, tells the same of this workload.
+fn check_witness(evidence: &Path) {
+    let evidence: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(evidence).expect("the evidence")).expect("JSON");
+    let observed = &evidence["observed"];
+    let (word, counters) = (&observed["host"]["second_witness"], &observed["counters"]);
+    if assay::host::hook_programs::obstacle().is_some() {
+        assert!(word.as_str().expect("a word").starts_with("absent: "), "{word}");
+        return;
+    }
+    println!(
+        "second witness: {} agreed, {} unchecked",
+        counters["witness.agreed"], counters["witness.unchecked"]
+    );
+    assert_eq!(word, "present");
+    assert_eq!(counters["witness.disagreed"], 0, "{}", evidence["coverage"]);
+    assert_eq!(counters["witness.lost"], 0, "{counters}");
+    assert!(counters["witness.agreed"].as_u64().expect("a number") > 0, "{counters}");
+}
+
 fn shell(folder: &Path, script: &str) {
     let status = Command::new("sh").args(["-ec", script]).current_dir(folder).status().expect("a shell");
     assert!(status.success(), "what must lie ready could not be made: {script}");
@@ -59,9 +79,13 @@ fn shell(folder: &Path, script: &str) {
 
 fn observe(case: &Case, base: &Path, work: &Path) -> Tally {
     let (listing, traced, status) = (base.join("strace"), base.join("trace"), base.join("status"));
+    let profile = base.join("run.profile.json");
     let output = Command::new(env!("CARGO_BIN_EXE_assay"))
         .args(["sandbox", "--dry-run", "--descendants", "wait", "--trace"])
         .arg(&traced)
+        // Where the kernel has one, it must agree too.
+        .args(["--second-witness", "--profile-format", "json", "--profile"])
+        .arg(&profile)
         .arg("--status-file")
         .arg(&status)
         .args(["--", "strace", "-f", "-y", "-q", "-s", "4096", "-e", "signal=none", "-e"])
@@ -86,6 +110,7 @@ fn observe(case: &Case, base: &Path, work: &Path) -> Tally {
         "the command did not succeed under observation: {told}\n{said}"
     );
 
+    check_witness(&profile.with_extension("evidence.json"));
     let listing = fs::read_to_string(&listing).expect("what strace wrote is ASCII");
     let events = strace::events(&listing).expect("a listing that is understood");
     let calls = expected(&events, work.as_os_str().as_bytes()).expect("calls that are understood");

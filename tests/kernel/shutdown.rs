@@ -224,7 +224,7 @@ fn a_run_whose_observer_was_killed_says_so() {
     let end = lines.last().expect("a line");
     assert_eq!((&end["end"], &end["reason"]), (&false.into(), &"observer killed".into()), "{end}");
     assert!(lines.iter().any(|line| line["path"] == "/etc/passwd"), "{trace}");
-    assert!(!fs::exists(&profile).expect("a folder to look into"));
+    assert!(fs::exists(&profile).expect("a folder to look into"));
 }
 
 /// A root command has our own ids; the limits of its observer are out of its reach all the same, and the record whole.
@@ -241,4 +241,37 @@ fn a_root_command_cannot_lower_our_limits() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(said.matches("Operation not permitted").count(), 2, "{said}");
     assert!(base.path().join("p.evidence.yaml").exists());
+}
+
+/// Those that stand by for the observer are left alone like itself, whenever they came into being.
+#[test]
+fn a_root_command_that_is_held_cannot_limit_those_that_watch_it() {
+    let needs = [Need::Root, Need::Btf, Need::CgroupV2, Need::LandlockAbi(1), Need::Program("prlimit")];
+    if !are_met("shutdown::a_root_command_that_is_held_cannot_limit_those_that_watch_it", &needs) {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| base.path().join(name).to_str().expect("a plain name").to_owned();
+    let script = "echo $$ > own; until [ -e go ]; do sleep 0.01; done; for pid in $(cat go); do prlimit --pid $pid --fsize=0:0 2>/dev/null && echo limited $pid; renice -n 19 -p $pid >/dev/null 2>&1 && echo slowed $pid; done; true";
+    let options = ["--enforce", "--profile", &at("p.yaml"), "--workdir", &at("")];
+    let mut command = sandbox(&options, &["sh", "-c", script]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("assay");
+    wait_until("the command runs", || fs::read_to_string(at("own")).is_ok_and(|text| text.ends_with('\n')));
+    let own = fs::read_to_string(at("own")).expect("its id");
+    let mut watchers = children_of(child.id());
+    watchers.retain(|pid| own.trim() != pid.to_string());
+    // The watchdog and the heir.
+    assert!(watchers.len() >= 2, "{watchers:?}");
+    watchers.push(child.id());
+    let list: Vec<String> = watchers.iter().map(ToString::to_string).collect();
+    fs::write(at("making"), list.join(" ")).expect("a list");
+    fs::rename(at("making"), at("go")).expect("its place");
+    let output = child.wait_with_output().expect("assay");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(
+        (output.status.code(), said.as_str()),
+        (Some(0), ""),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use serde_json::Value;
 
 use crate::actor::{self, Step, Told};
+use crate::formats::{self, Format};
 use crate::harness::sandbox::{sandbox, text};
 use crate::needs::{Need, are_met};
 
@@ -174,7 +175,7 @@ impl Stage {
         self.read(&assay.output().expect("assay"))
     }
 
-    /// Reads what was written by a run that has ended.
+    /// Reads what was written by a run that has ended, and holds each file against the schema of its format.
     pub fn read(&self, output: &Output) -> Played {
         let read = |name: &str| fs::read_to_string(self.artifact(name));
         let stderr = text(&output.stderr);
@@ -184,15 +185,31 @@ impl Stage {
         let end = lines.pop().expect("a last line");
         assert_eq!(end["end"], true, "the trace has no end: {stderr}");
         assert_eq!(end["events"], lines.len(), "the trace does not add up");
+        lines.iter().chain([&end]).for_each(|line| Format::TraceLine.check(line));
+        let json = |name: &str| -> Value {
+            let text = read(name).unwrap_or_else(|error| panic!("no {name}: {error}; {stderr}"));
+            serde_json::from_str(&text).expect("JSON")
+        };
+        let (outcome, evidence, profile) =
+            (json("status"), json("run.profile.evidence.json"), json("run.profile.json"));
+        Format::Status.check(&outcome);
+        Format::Evidence.check(&evidence);
+        Format::Profile.check(&profile);
+        Format::Policy.check(&profile);
+        let bundle = self.artifact("bundle.tar.gz");
+        Format::Manifest.check(&formats::manifest(&bundle));
+        let events = events(&bundle);
+        for event in &events {
+            Format::Event.check(event);
+        }
         let stdout = text(&output.stdout);
         Played {
             status: output.status,
             trace: lines,
             lost: end["lost"].as_u64().expect("a number"),
-            outcome: serde_json::from_str(&read("status").expect("a status file")).expect("JSON"),
-            evidence: serde_json::from_str(&read("run.profile.evidence.json").expect("an evidence profile"))
-                .expect("JSON"),
-            events: events(&self.artifact("bundle.tar.gz")),
+            outcome,
+            evidence,
+            events,
             told: serde_json::from_str(&stdout).unwrap_or_default(),
             stdout,
             stderr,
@@ -290,6 +307,10 @@ impl Stage {
         }
         if let Some(access) = line["access"].as_array().filter(|access| !access.is_empty()) {
             let words: Vec<&str> = access.iter().filter_map(Value::as_str).collect();
+            let _ = write!(shown, " [{}]", words.join(" "));
+        }
+        if let Some(kinds) = line["namespaces"].as_array() {
+            let words: Vec<&str> = kinds.iter().filter_map(Value::as_str).collect();
             let _ = write!(shown, " [{}]", words.join(" "));
         }
         for word in ["path_only", "exchange", "ephemeral"] {

@@ -31,7 +31,7 @@ fn stage(test: &str) -> Option<Stage> {
     Some(stage)
 }
 
-fn request(opcode: u8, fd: impl Into<Arg>, addr: impl Into<Arg>) -> Request {
+pub fn request(opcode: u8, fd: impl Into<Arg>, addr: impl Into<Arg>) -> Request {
     Request {
         opcode,
         fd: fd.into(),
@@ -42,16 +42,17 @@ fn request(opcode: u8, fd: impl Into<Arg>, addr: impl Into<Arg>) -> Request {
         flags: 0,
         is_polled: false,
         is_silent: false,
+        is_compat: false,
         file_index: 0,
         ioprio: 0,
     }
 }
 
-fn ring(request: Request) -> Step {
+pub fn ring(request: Request) -> Step {
     act(Act::Ring(request))
 }
 
-fn open(path: &str, flags: i32) -> Request {
+pub fn open(path: &str, flags: i32) -> Request {
     Request { flags: flags as u32, len: 0o644.into(), ..request(OPENAT, AT_FDCWD, path) }
 }
 

@@ -26,6 +26,8 @@ pub enum Part {
     To(Vec<Part>),
     /// A number as wide as an address.
     Word(u64),
+    /// The address of a place on the desk.
+    Desk(u16),
 }
 
 impl From<i64> for Arg {
@@ -175,6 +177,12 @@ impl Shared {
         i64::from(unsafe { ((self.room + usize::from(at)) as *const i32).read_unaligned() })
     }
 
+    /// The `long` at a place on the desk.
+    pub fn take_long(&self, at: u16) -> i64 {
+        // SAFETY: as for `take`.
+        unsafe { ((self.room + usize::from(at)) as *const i64).read_unaligned() }
+    }
+
     fn place(&mut self, parts: &[Part], width: usize) -> usize {
         let mut bytes = Vec::new();
         for part in parts {
@@ -182,6 +190,10 @@ impl Shared {
                 Part::Bytes(some) => bytes.extend_from_slice(some),
                 Part::To(more) => {
                     let address = self.place(more, width) as u64;
+                    bytes.extend_from_slice(&address.to_le_bytes()[..width]);
+                }
+                Part::Desk(at) => {
+                    let address = (self.room + usize::from(*at)) as u64;
                     bytes.extend_from_slice(&address.to_le_bytes()[..width]);
                 }
                 Part::Word(number) => bytes.extend_from_slice(&number.to_le_bytes()[..width]),

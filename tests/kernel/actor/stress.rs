@@ -20,6 +20,16 @@ pub fn opens(times: u64, path: &[u8], shared: &Shared) -> i64 {
     made as i64
 }
 
+/// Opens and closes a file until the time is over; adds up those that succeeded.
+pub fn opens_for(seconds: u64, path: &[u8], shared: &Shared) -> i64 {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let mut made = 0;
+    while std::time::Instant::now() < end {
+        made += opens(256, path, shared);
+    }
+    made
+}
+
 /// Makes processes that run a program; adds up those that ended with 0.
 pub fn spawns(times: u64, program: &[u8], shared: &Shared) -> i64 {
     let program = terminated(program);

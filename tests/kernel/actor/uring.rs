@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::memory::{Arg, Shared, native};
+use super::memory::{Arg, Shared, compat, native};
 
 const SETUP_SQPOLL: u32 = 2;
 const SETUP_SUBMIT_ALL: u32 = 1 << 7;
@@ -37,6 +37,8 @@ pub struct Request {
     pub is_polled: bool,
     /// It is told not to report success.
     pub is_silent: bool,
+    /// The ring is made by the 32-bit entry, and what lies in memory is laid out as for it.
+    pub is_compat: bool,
     /// The slot for a direct descriptor plus one, or what else lies there.
     pub file_index: u32,
     /// `ioprio`, or the second address's length.
@@ -74,7 +76,7 @@ pub fn ask(request: &Request, shared: &mut Shared, slots: &[i64; 256]) -> i64 {
     let none = shared.arguments(&[], slots, 8);
     debug_assert_eq!(none, [0; 6]);
     let sqe = sqe(request, shared, slots);
-    let mut ring = match Ring::new(request.is_polled) {
+    let mut ring = match Ring::new(request.is_polled, request.is_compat) {
         Ok(ring) => ring,
         Err(error) => return error,
     };
@@ -99,7 +101,8 @@ pub fn ask(request: &Request, shared: &mut Shared, slots: &[i64; 256]) -> i64 {
 }
 
 fn sqe(request: &Request, shared: &mut Shared, slots: &[i64; 256]) -> [u8; 64] {
-    let mut value = |arg: &Arg| shared.argument(arg, slots, 8);
+    let width = if request.is_compat { 4 } else { 8 };
+    let mut value = |arg: &Arg| shared.argument(arg, slots, width);
     let (fd, addr, off, len) =
         (value(&request.fd), value(&request.addr), value(&request.off), value(&request.len));
     let addr3 = value(&request.addr3);
@@ -120,22 +123,39 @@ fn sqe(request: &Request, shared: &mut Shared, slots: &[i64; 256]) -> [u8; 64] {
 }
 
 impl Ring {
-    fn new(is_polled: bool) -> Result<Self, i64> {
+    fn new(is_polled: bool, is_compat: bool) -> Result<Self, i64> {
         let flags = SETUP_SUBMIT_ALL | if is_polled { SETUP_SQPOLL } else { 0 };
-        let mut params = Params { flags, sq_thread_idle: 50, ..Params::default() };
-        let fd = native(libc::SYS_io_uring_setup, &[8, &raw mut params as u64, 0, 0, 0, 0]);
+        // Where the 32-bit entry can reach it.
+        let (protection, place) = (
+            (libc::PROT_READ | libc::PROT_WRITE) as u64,
+            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_32BIT) as u64,
+        );
+        let at = native(libc::SYS_mmap, &[0, 4096, protection, place, u64::MAX, 0]);
+        if at < 0 {
+            return Err(at);
+        }
+        let params = at as *mut Params;
+        // SAFETY: just mapped, and nobody else's.
+        unsafe { params.write(Params { flags, sq_thread_idle: 50, ..Params::default() }) };
+        let args = [8, at as u64, 0, 0, 0, 0];
+        let fd = if is_compat {
+            compat(libc::SYS_io_uring_setup, &args)
+        } else {
+            native(libc::SYS_io_uring_setup, &args)
+        };
         if fd < 0 {
             return Err(fd);
         }
         let map = |len: u64, offset: u64| {
             let flags = (libc::MAP_SHARED | libc::MAP_POPULATE) as u64;
-            let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
             native(libc::SYS_mmap, &[0, len, protection, flags, fd as u64, offset])
         };
         let (sq, cq, sqes) = (map(4096, 0), map(4096, OFF_CQ), map(8 * 64, OFF_SQES));
         if sq < 0 || cq < 0 || sqes < 0 {
             return Err(sq.min(cq).min(sqes));
         }
+        // SAFETY: the kernel has filled it in.
+        let params = unsafe { params.read() };
         Ok(Self { fd, sq: sq as usize, cq: cq as usize, sqes: sqes as usize, params, is_polled })
     }
 

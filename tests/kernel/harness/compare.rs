@@ -9,7 +9,8 @@ use super::expected::{Endpoint, Expected};
 use super::trace::{Seen, Trace};
 
 /// Lines of a trace that strace was not asked for, so that it cannot confirm them.
-const NOT_ASKED: [&str; 6] = ["write", "fork", "exit", "io_uring_setup", "pidfd_getfd", "other_process"];
+const NOT_ASKED: [&str; 9] =
+    ["write", "fork", "exit", "io_uring_setup", "pidfd_getfd", "other_process", "unshare", "setns", "clone"];
 
 /// What came of it.
 #[derive(Debug, Default)]

@@ -521,7 +521,10 @@ fn proto(family: &str, kind: &str, protocol: &str) -> String {
     let is = |word: &str| kind.split('|').any(|part| part == word);
     match family {
         "AF_UNIX" => "unix".to_owned(),
-        "AF_NETLINK" => "netlink".to_owned(),
+        "AF_NETLINK" => match protocol.trim_start_matches("NETLINK_") {
+            "ROUTE" => "netlink".to_owned(),
+            other => format!("netlink-{}", other.to_ascii_lowercase().replace('_', "-")),
+        },
         "AF_INET" | "AF_INET6" if is("SOCK_RAW") => "raw".to_owned(),
         "AF_INET" | "AF_INET6" if protocol.starts_with("IPPROTO_ICMP") => "icmp".to_owned(),
         "AF_INET" | "AF_INET6" if is("SOCK_STREAM") => "tcp".to_owned(),

@@ -3,6 +3,9 @@
 pub mod compare;
 pub mod expected;
 pub mod links;
+pub mod net;
+pub mod ordinary;
+pub mod page;
 pub mod sandbox;
 pub mod strace;
 pub mod tmux;

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 /// The program under test.
 pub const ASSAY: &str = env!("CARGO_BIN_EXE_assay");
@@ -57,12 +59,53 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// The value in a file.
+pub fn json(path: &Path) -> Value {
+    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 /// Waits until something is so.
 pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}: not within 20 s");
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A sandbox that runs beside the test. It ends with the test, also when that fails.
+pub struct Running(Option<Child>);
+
+impl Running {
+    /// Starts it.
+    pub fn start(command: &mut Command) -> Self {
+        Self(Some(command.spawn().expect("assay")))
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.0.as_ref().expect("it was not waited for").id()
+    }
+
+    /// How it ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.0.as_mut().expect("it was not waited for").wait().expect("it is ours")
+    }
+
+    /// How it ended, and what it printed.
+    pub fn output(mut self) -> Output {
+        self.0.take().expect("it was not waited for").wait_with_output().expect("assay")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // One that has ended is as good.
+            drop(child.kill());
+            drop(child.wait());
+        }
     }
 }
 

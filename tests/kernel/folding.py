@@ -1,0 +1,853 @@
+"""The folding rules of docs/formats/canonicalisation.md, written from that page alone.
+
+From the lines of a trace, the roots, the command, the user's and the host's name: what each path is called, and by which
+rules. The page's own table of temporary names is read, and the list of words that it names. What a trace does not tell is
+told in `Folder.names`: with which mode a file was made.
+"""
+
+import itertools
+import os
+import re
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PAGE = os.path.join(HERE, "../../docs/formats/canonicalisation.md")
+WORDS = os.path.join(HERE, "../../assay/src/profile/words.txt")
+TEMPORARY = ("TMPDIR", "CALLER_TMPDIR", "RUNTIME_DIR")
+USER_PLACES = ("/run/user", "/var/mail", "/var/spool/mail", "/var/spool/cron", "/run/sudo", "/run/lock")
+ADDED = {"partial", "download", "crdownload", "backup", "swapfile", "update", "updated", "unfinished", "incomplete",
+         "staging", "staged", "pending"}
+DRAWERS = {"st": ("strip", "objcopy", "ar", "ranlib"), "zi": ("zip", "zipcloak", "zipnote", "zipsplit")}
+PART = "[A-Za-z0-9_]"
+MOST_MOVES = 8
+DAY = 86_400
+
+
+def forms():
+    """The page's table of temporary names."""
+    with open(PAGE, encoding="utf-8") as page:
+        section = page.read().split("\n### Forms of temporary names\n")[1].split("\n### ")[0]
+    found = []
+    for row in re.findall(r"^\| `(.*?)`(.*?) \| `(.*?)` \| (.*?) \| (yes|no) \|$", section, re.M):
+        prefix, is_open, alphabet, many, extends = row
+        least, _, most = many.partition(" to ")
+        run = f"[{alphabet}]{{{least},{most or least}}}"
+        before = re.escape(prefix) + ("(?:.*-)" if is_open else "")
+        # So many and no more.
+        after = rf"(?![{alphabet}])" + (r"(?=\.|\Z)" if extends == "yes" else r"\Z")
+        found.append((re.compile(before + "(" + run + ")" + after, re.S), bool(is_open)))
+    assert len(found) >= 30, "the page has lost its table"
+    return found
+
+
+def unescaped(text):
+    """A name's text form as bytes, one character each."""
+    raw = re.sub(r"\\(\\|x([0-9a-f]{2}))", lambda found: "\\" if found[1] == "\\" else "\udc00" + found[2], text)
+    out = bytearray()
+    for at, piece in enumerate(re.split("\udc00", raw)):
+        out += bytes.fromhex(piece[:2]) + piece[2:].encode() if at else piece.encode()
+    return out.decode("latin-1")
+
+
+def escaped(raw):
+    text = raw.encode("latin-1").decode("utf-8", "surrogateescape")
+    out = []
+    for at, char in enumerate(text):
+        code = ord(char)
+        is_hidden = (code < 0x20 or 0x7F <= code < 0xA0 or code in (0x2028, 0x2029, 0xFEFF, 0x200E, 0x200F)
+                     or 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or 0xDC80 <= code <= 0xDCFF)
+        if char == "\\":
+            out.append("\\\\")
+        elif char == "$" and text[at + 1:at + 2] == "{":
+            out.append("\\x24")
+        elif is_hidden:
+            out += [f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape")]
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def is_alnum(char):
+    return char.isascii() and char.isalnum()
+
+
+def is_beneath(path, directory):
+    return path == directory or path.startswith(directory + "/")
+
+
+def above(path):
+    return path[:path.rfind("/")] if "/" in path else ""
+
+
+def is_chance(text):
+    return len(set(text)) >= 5
+
+
+def is_word(letters):
+    if re.fullmatch("[a-z]+|[A-Z]+", letters):
+        return True
+    words = re.findall("[A-Za-z][a-z]*", letters)
+    if "".join(words) != letters:
+        return False
+    least = 3
+    while words and len(words[0]) == 1:
+        least = 4
+        words.pop(0)
+    return bool(words) and all(len(word) >= least for word in words)
+
+
+def is_like_a_word(token):
+    found = re.fullmatch("([A-Za-z]*)([0-9]*)", token)
+    if found:
+        return not found[1] or (is_word(found[1]) and len(found[2]) <= 4)
+    found = re.fullmatch("[0-9]{1,2}([A-Za-z]+)", token)
+    return bool(found) and is_word(found[1])
+
+
+def is_hexadecimal_hash(token):
+    return bool(re.fullmatch("[0-9a-f]{16,128}|[0-9A-F]{16,128}", token)) and is_chance(token) and bool(
+        re.search("[0-9]", token)) and bool(re.search("[A-Fa-f]", token))
+
+
+def is_hash(token):
+    if is_hexadecimal_hash(token):
+        return True
+    changes = sum(1 for a, b in zip(token, token[1:]) if a.isdigit() != b.isdigit())
+    return bool(re.fullmatch("[0-9a-z]{13,128}", token)) and changes >= 3 and is_chance(token)
+
+
+def stands_in(text, name):
+    """Whether the name is a word of its own in the text."""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if not (at and is_alnum(text[at - 1]) and is_alnum(name[0])) and not (
+                end < len(text) and is_alnum(text[end]) and is_alnum(name[-1])):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+class Words:
+    def __init__(self):
+        with open(WORDS, encoding="ascii") as words:
+            self.known = set(words.read().split())
+        self.longest = max(map(len, self.known))
+
+    def is_of_words(self, name):
+        letters = name.rstrip("0123456789")
+        digits = len(name) - len(letters)
+        if digits and letters.endswith("_"):
+            letters = letters[:-1]
+        parts = letters.split("_")
+        joined = [self.is_joined(part) for part in parts]
+        return digits <= 3 and any(joined) and all(
+            is_joined or re.fullmatch("[a-z]{1,2}", part) for part, is_joined in zip(parts, joined))
+
+    def is_joined(self, letters):
+        ends = {0}
+        for end in range(3, len(letters) + 1):
+            for start in range(max(0, end - self.longest), end - 2):
+                word = letters[start:end]
+                if start in ends and word.lower() in self.known and re.fullmatch("[A-Za-z][a-z]+", word):
+                    ends.add(end)
+                    break
+        return bool(letters) and len(letters) in ends
+
+
+class Life:
+    """What the record proves of one path."""
+
+    def __init__(self):
+        self.made = None
+        self.was_there = False
+        self.is_alive = True
+        self.is_refused = False
+        self.may_be_private = False
+        self.drawers = set()
+        self.moved = set()
+        self.linked = set()
+        self.makers = []
+
+    def add_makers(self, line):
+        for one in (line["pid"], line["tid"]):
+            if one not in self.makers and len(self.makers) < 4:
+                self.makers.append(one)
+
+    def used(self):
+        self.was_there |= self.made is None
+
+    def make(self, how, line):
+        if self.made is None and not self.was_there:
+            self.made = how
+        self.is_alive = True
+        self.add_makers(line)
+
+    def refuse(self, line):
+        self.is_refused = True
+        self.add_makers(line)
+
+    @property
+    def is_only_refused(self):
+        return self.is_refused and not self.was_there and self.made is None
+
+
+class Place:
+    def __init__(self, text="", rules=(), made=False, gone=False, temp=False, git=False, own=None):
+        self.text, self.rules, self.own = text, set(rules), own
+        self.made, self.gone, self.temp, self.git = made, gone, temp, git
+
+
+class Folder:
+    """`result` says of a line whether it is done (`ok`), `denied`, or neither; `private` has the paths that were made as
+    mkstemp and mkdtemp do, where that is known."""
+
+    def __init__(self, lines, processes, roots, command, clock, user, hostname, result, private=None):
+        self.roots = [(path, name) for path, name in roots]
+        self.command = command
+        self.clock, self.user, self.hostname = clock, user, hostname
+        self.private = private
+        self.forms, self.words = forms(), Words()
+        self.lives, self.mounts, self.programs, self.templates = {}, [], {}, set()
+        self.process_of, self.parent = {}, {}
+        for process in processes:
+            self.process_of[process["pid"]] = process["pid"]
+            self.parent[process["pid"]] = process["ppid"]
+        for line in lines:
+            self.process_of[line["tid"]] = line["pid"]
+            self.process_of.setdefault(line["pid"], line["pid"])
+            self.parent.setdefault(line["pid"], line["ppid"])
+        for argument in command:
+            self.learn_template(argument)
+        for line in lines:
+            self.see(line, result(line))
+        self.spread = set()
+        for path in self.lives:
+            self.find_spread(path)
+        self.counting = self.find_counting()
+        self.choice, self.asked = {}, set()
+
+    # What the trace tells
+
+    def life(self, path):
+        return self.lives.setdefault(path, Life())
+
+    def learn_template(self, argument):
+        name = argument.split("/")[-1]
+        found = re.fullmatch("(.*?)(X{3,})((?:(?!XXX).)*)", name, re.S)
+        if found:
+            before = found[1].split("=")[-1]
+            if not re.search(r"[ \t\n\x0c\r]", before + found[3]) and max(len(before), len(found[3])) <= 200:
+                self.templates.add((before, len(found[2]), found[3]))
+
+    def was_told(self, line, name):
+        argv = self.programs.get(line["pid"], (None, []))[1]
+        return any(stands_in(argument, name) for argument in argv)
+
+    def program(self, pid):
+        for _ in range(64):
+            if pid in self.programs:
+                return self.programs[pid][0]
+            pid = self.parent.get(pid, 0)
+        return ""
+
+    def see(self, line, result):
+        op = line["op"]
+        if op == "exec":
+            for argument in line.get("argv", []):
+                self.learn_template(unescaped(argument))
+            if line["result"] == "ok":
+                argv = [unescaped(argument) for argument in line.get("argv", [])]
+                self.programs[line["pid"]] = (unescaped(line["path"]), argv)
+        if result is None:
+            return
+        is_done = result == "ok"
+        path = self.key(line, "path")
+        if op in ("open", "recvmsg"):
+            if line.get("path_only"):
+                return
+            access = line["access"]
+            writes = {"create", "write", "truncate", "append"} & set(access)
+            if not is_done:
+                if writes:
+                    self.life(path).refuse(line)
+            elif "create" in access:
+                self.make(path, "file", line, "read" in access)
+            elif writes or "read" in access:
+                self.life(path).used()
+        elif op in ("unlink", "rmdir"):
+            life = self.life(path)
+            if not is_done:
+                life.refuse(line)
+                return
+            life.used()
+            life.is_alive = False
+            life.moved |= life.linked
+        elif op in ("mkdir", "mknod"):
+            if is_done:
+                self.make(path, "directory" if op == "mkdir" else "file", line, op == "mkdir")
+            else:
+                self.life(path).refuse(line)
+        elif op in ("write", "truncate", "chmod", "chown", "utimens", "setxattr", "removexattr"):
+            self.life(path).used() if is_done else self.life(path).refuse(line)
+        elif op in ("mount", "umount", "pivot_root", "move_mount"):
+            self.life(path)
+            if is_done:
+                self.life(path).used()
+                self.mounts.append(path)
+        elif op == "exec":
+            for one in (path, self.key(line, "interpreter")):
+                if one is not None and is_done:
+                    self.life(one).used()
+        elif op == "symlink":
+            self.make(path, "other", line, False) if is_done else self.life(path).refuse(line)
+        elif op in ("rename", "link"):
+            self.pair(line, path, self.key(line, "to"), is_done)
+        elif op in ("connect", "bind", "listen", "send") and line.get("proto") == "unix" and "address" in line:
+            if line["address"].startswith("@"):
+                return
+            path = self.key(line, "address")
+            if op == "bind":
+                self.make(path, "file", line, False) if is_done else self.life(path).refuse(line)
+            elif is_done:
+                self.life(path).used()
+
+    def pair(self, line, path, to, is_done):
+        source, target = self.life(path), self.life(to)
+        if not is_done:
+            target.refuse(line)
+        elif line.get("exchange"):
+            source.used()
+            target.used()
+        elif line["op"] == "link":
+            source.used()
+            target.make("other", line)
+            source.linked.add(to)
+        else:
+            source.used()
+            if self.is_made_here(path):
+                target.make("other", line)
+            else:
+                target.used()
+                target.is_alive = True
+            source.is_alive = False
+            source.moved.add(to)
+
+    def is_made_here(self, path):
+        while path:
+            if path in self.lives and self.lives[path].made:
+                return True
+            path = above(path)
+        return False
+
+    @staticmethod
+    def key(line, name):
+        """A path of a line; what has no place in the tree is kept apart."""
+        if name not in line:
+            return None
+        state = line.get(name + "_state", "")
+        apart = "" if state in ("", "looked-up-late", "unverified", "lexical") else state + "\0"
+        return apart + unescaped(line[name])
+
+    def make(self, path, how, line, may_be_private):
+        life = self.life(path)
+        life.make(how, line)
+        name = path.split("/")[-1]
+        if may_be_private and not self.was_told(line, name):
+            life.may_be_private = True
+            life.drawers.add(self.program(line["pid"]).split("/")[-1])
+
+    def find_spread(self, path):
+        parts = path.split("/")
+        for at, name in enumerate(parts):
+            digits = re.match("[0-9A-Fa-f]*", name)[0]
+            if len(digits) < 28 or not is_hash(digits) or (len(digits) < len(name) and is_alnum(name[len(digits)])):
+                continue
+            while at > 0 and re.fullmatch("[0-9A-Fa-f]{1,2}", parts[at - 1]):
+                self.spread.add("/".join(parts[:at]))
+                at -= 1
+
+    # Ids
+
+    def is_related(self, number, makers):
+        if number not in self.process_of:
+            return False
+        for maker in makers:
+            process = self.process_of.get(maker, maker)
+            one = process
+            for _ in range(64):
+                if number in (maker, one):
+                    return True
+                if one == 0:
+                    break
+                one = self.parent.get(one, 0)
+            if self.parent.get(self.process_of[number], 0) == process:
+                return True
+        return False
+
+    @staticmethod
+    def as_id(digits):
+        return int(digits) if len(digits) <= 10 and digits[0] != "0" else None
+
+    def is_maker(self, path, digits):
+        number = self.as_id(digits)
+        return number is not None and path in self.lives and self.is_related(number, self.lives[path].makers)
+
+    def find_counting(self):
+        """Where in the last name of a path a number counts, though it is an id."""
+        patterns = {}
+        for path, life in self.lives.items():
+            if not (life.made or life.is_refused):
+                continue
+            plain = path.rstrip("/")
+            name = plain.split("/")[-1]
+            for found in re.finditer("[0-9]+", name):
+                pattern = (above(plain), name[:found.start()], name[found.end():])
+                ids, others = patterns.setdefault(pattern, ([], set()))
+                if self.is_maker(path, found[0]):
+                    ids.append((path, found.start()))
+                else:
+                    others.add(found[0])
+        return {place for ids, others in patterns.values() if len(others) >= 2 for place in ids}
+
+    # Paths
+
+    def names(self, path):
+        """All that a path may be called, as (rules, text, own pattern): with every mode its parts may have been made."""
+        self.choice, self.asked = {}, set()
+        first = self.told(path)
+        asked = sorted(self.asked)[:6]
+        outcomes = [first]
+        for bits in itertools.product([False, True], repeat=len(asked)):
+            self.choice = dict(zip(asked, bits))
+            outcomes.append(self.told(path))
+        self.choice = {}
+        return outcomes
+
+    def told(self, path):
+        state, _, rest = path.rpartition("\0")
+        if state == "nameless":
+            return self.nameless(rest)
+        place = self.place(path)
+        return frozenset(place.rules), place.text or "/", place.own
+
+    def nameless(self, text):
+        for end, before, slash in ((" (deleted)", "deleted:", ""), ("/#unnamed", "unnamed:", "/")):
+            if text.startswith("/") and text.endswith(end):
+                place = self.place(text[:-len(end)])
+                name = place.own or place.text or "/"
+                return frozenset(place.rules | {"nameless"}), before + name + ("" if name == "/" else slash), None
+        found = re.fullmatch(r"([^\[]*)\[[0-9]*\]", text)
+        if found:
+            return frozenset({"nameless"}), escaped(found[1]), None
+        return frozenset(), None, None
+
+    def place(self, path, moves=MOST_MOVES):
+        path = path.rstrip("/")
+        place, end = self.begin(path, moves)
+        names = path[end:].lstrip("/").split("/") if path[end:].strip("/") else []
+        walked = path[:end]
+        for name in names:
+            walked += "/" + name
+            place = self.step(place, walked, name, moves)
+        return place
+
+    def split(self, path):
+        for root, name in self.roots:
+            if is_beneath(path, root):
+                return name, len(root)
+        return None
+
+    def begin(self, path, moves):
+        rooted = self.split(path)
+        if rooted is None and moves:
+            for mount in sorted(set(self.mounts), key=len, reverse=True):
+                beneath = mount != "/" and path.startswith(mount + "/") and self.split(path[len(mount):])
+                if beneath:
+                    place = self.place(mount, moves)
+                    name, length = beneath
+                    return Place(f"{place.text}${{{name}}}", place.rules | {"mounted-root"}, place.made,
+                                 place.gone or name == "TMPDIR", place.temp or name in TEMPORARY,
+                                 place.git), len(mount) + length
+        found = re.match(r"/proc/(self|thread-self|[0-9]+)(?=/|\Z)", path)
+        if found:
+            text, end = "/proc/" + self.task(found[1]), found.end()
+            deeper = re.compile(r"/task/(self|thread-self|[0-9]+)(?=/|\Z)").match(path, end)
+            if deeper:
+                text += "/task/" + self.task(deeper[1]).replace("PID", "TID")
+                end = deeper.end()
+            deeper = None if deeper else re.compile(r"/map_files/[^/]+").match(path, end)
+            if deeper:
+                text, end = text + "/map_files/${ADDRESS}", deeper.end()
+            return Place(text, {"proc-pid"}), end
+        if re.fullmatch("/dev/pts/[0-9]+", path):
+            return Place("/dev/pts/${PTS}", {"terminal"}), len(path)
+        if rooted:
+            name, length = rooted
+            return Place(f"${{{name}}}", gone=name == "TMPDIR", temp=name in TEMPORARY), length
+        for directory in ("/tmp", "/var/tmp", "/dev/shm"):
+            if is_beneath(path, directory):
+                return Place(directory, temp=True), len(directory)
+        return Place(), 0
+
+    def task(self, name):
+        is_ours = not name.isdigit() or int(name) in self.process_of
+        return "${PID}" if is_ours else "${OTHER_PID}"
+
+    def step(self, place, path, name, moves):
+        life = self.lives.get(path)
+        is_made_itself = bool(life and life.made)
+        is_only_refused = bool(life and life.is_only_refused)
+        made = place.made or is_made_itself
+        gone = place.gone or bool(life and not life.is_alive)
+        proof = Proof(self, place, path, life, made or is_only_refused, gone or is_only_refused)
+        target = None
+        if is_made_itself and not life.is_alive and len(life.moved) == 1:
+            target = next(iter(life.moved))
+        folded = self.place_name(name)
+        if folded is None and not place.text.startswith("/proc/${"):
+            folded = self.component(name, proof)
+        if folded is None:
+            folded = self.stored(path, name, place, made)
+        if folded is None and target is not None:
+            folded = self.derived(name, target.split("/")[-1])
+        # A secret stays what it is.
+        is_spread = folded is not None and len(name) <= 2 and folded[1] == "${HASH}"
+        is_named = any(stands_in(argument, name) for argument in self.command)
+        if (is_named and not is_spread) or "${REDACTED" in name:
+            folded = None
+        below = Place(place.text + "/", place.rules, made, gone, place.temp, place.git or name.endswith(".git"))
+        if folded is None:
+            below.text += name if "${REDACTED" in name else escaped(name)
+            return below
+        rules, text = folded
+        below.text += text
+        below.rules |= set(rules)
+        if target is not None and moves:
+            to = self.place(target, moves - 1)
+            below.own, below.text = below.text, to.text
+            below.rules |= to.rules | {"temp-rename"}
+        return below
+
+    # Components
+
+    def place_name(self, name):
+        found = re.match(r"([^A-Za-z0-9]*)([-_%!+.:=])(?=[A-Za-z0-9])", name)
+        if not found or len(found[0]) != len(re.match("[^A-Za-z0-9]*", name)[0]):
+            return None
+        sign, start = found[2], found.end(2) - 1
+        for root, variable in self.roots:
+            written = name[start:start + len(root)]
+            end = start + len(root)
+            is_it = root.count("/") > 1 and len(written) == len(root) and all(
+                one == sign if byte == "/" else one == byte or (not is_alnum(byte) and one == sign)
+                for one, byte in zip(written, root))
+            if is_it and not (end < len(name) and is_alnum(name[end])):
+                return ["place-name"], escaped(name[:start]) + f"${{{variable}_NAME}}" + escaped(name[end:])
+        return None
+
+    def component(self, name, proof):
+        if proof.made:
+            for before, length, after in sorted(self.templates):
+                middle = name[len(before):len(name) - len(after)]
+                if name.startswith(before) and name.endswith(after) and len(name) == len(
+                        before) + length + len(after) and re.fullmatch("[A-Za-z0-9]+", middle):
+                    return ["template"], escaped(before) + "${RANDOM}" + escaped(after)
+            part = self.form(name, proof)
+            if part:
+                return self.around(name, part, "temp-name", proof)
+            if self.is_random_whole(name, proof) and not self.is_told_otherwise(name, proof):
+                return ["random"], "${RANDOM}"
+            part = self.drawn(name, proof)
+            if part and not self.is_told_otherwise(name, proof):
+                return self.around(name, part, "random", proof)
+        pieces = self.tokens(name, 0, len(name), proof)
+        return self.finish(name, pieces)
+
+    @staticmethod
+    def finish(name, pieces):
+        """Pieces are (start, end, variable, rule)."""
+        if not pieces:
+            return None
+        out, at = [], 0
+        for start, end, variable, _ in pieces:
+            out += [escaped(name[at:start]), variable]
+            at = end
+        return [rule for *_, rule in pieces], "".join(out) + escaped(name[at:])
+
+    def around(self, name, part, rule, proof):
+        start, end = part
+        pieces = []
+        if start and not is_alnum(name[start - 1]):
+            pieces = self.tokens(name[:start], 0, start, proof)
+        pieces.append((start, end, "${RANDOM}", rule))
+        return self.finish(name, pieces + self.tokens(name, end, len(name), proof))
+
+    def form(self, name, proof):
+        for pattern, is_open in self.forms:
+            found = pattern.match(name)
+            # Of an open one the part begins behind the last dash.
+            if found and not (is_open and "-" in name[found.start(1):]):
+                return found.span(1)
+        found = re.match(r"s-([a-z0-9]{9,12}-[a-z0-9]{5,8})(?=[.-]|\Z)", name)
+        if found:
+            return found.span(1)
+        found = re.fullmatch(r".*\.([A-Za-z0-9]{5,8})\.rcgu\.o", name, re.S)
+        if found:
+            return found.span(1)
+        found = re.fullmatch(r".+(tmp[0-9a-f]{7})", name, re.S)
+        if found and name[found.start(1) - 1] == "." and proof.gone:
+            return found.span(1)
+        found = re.fullmatch(r".+-([0-9a-f]{8})(?:\.[^-]*)?\.tmp", name, re.S)
+        if found and proof.gone:
+            return found.span(1)
+        if re.fullmatch("t[A-Za-z0-9]{6}", name) and (proof.git or not re.fullmatch("[a-z]+", name[1:])):
+            if proof.gone and proof.private:
+                return 0, 7
+        if re.match("tmp[a-z0-9_]{8}", name) and proof.gone and proof.temp and proof.private:
+            return 3, 11
+        return None
+
+    def is_random_whole(self, name, proof):
+        if not re.fullmatch(f"{PART}+", name) or len(name) not in (6, 8, 10) or not proof.gone:
+            return False
+        if proof.temp:
+            if proof.private:
+                return not self.words.is_of_words(name)
+            return any(len(part) >= 3 and not is_like_a_word(part) for part in name.split("_"))
+        return proof.is_in_tmp and proof.private and not self.words.is_of_words(name)
+
+    def drawn(self, name, proof):
+        if not proof.gone or proof.is_numbered or not proof.private:
+            return None
+        if not proof.temp and not proof.is_in_tmp:
+            return self.beside(name, proof)
+        end = len(name)
+        while True:
+            dot = name[:end].rfind(".")
+            if dot <= 0 or end - dot > 6:
+                break
+            end = dot
+        if proof.is_directory and end < len(name):
+            return None
+        part = re.search(f"{PART}*\\Z", name[:end])[0]
+        start = end - len(part)
+        if len(part) < 6 or self.words.is_of_words(part):
+            return None
+        for drawn in (8, 10):
+            kept = len(part) - drawn
+            if kept > 0 and part[kept - 1] == "_":
+                return start + kept, end
+        return start, end
+
+    def beside(self, name, proof):
+        drawn = name[-6:]
+        if proof.is_directory or not re.fullmatch("[A-Za-z0-9]{6}", drawn):
+            return None
+        if name[:-6] in DRAWERS and any(
+                program == one or program.endswith("-" + one)
+                for program in proof.life.drawers for one in DRAWERS[name[:-6]]):
+            return len(name) - 6, len(name)
+        kinds = sum(bool(re.search(kind, drawn)) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
+        whole = re.search(f"{PART}*\\Z", name)[0]
+        if len(proof.life.moved) == 1 and kinds >= 2 and not self.words.is_of_words(
+                drawn) and not self.words.is_of_words(whole):
+            return len(name) - 6, len(name)
+        return None
+
+    # Tokens
+
+    @staticmethod
+    def starts(name):
+        return [at for at in range(len(name)) if is_alnum(name[at]) and (at == 0 or not is_alnum(name[at - 1]))]
+
+    @staticmethod
+    def token_end(name, at):
+        return at + len(re.match("[A-Za-z0-9]*", name[at:])[0])
+
+    @staticmethod
+    def is_word_at(name, at, word):
+        end = at + len(word or "")
+        return bool(word) and len(word) >= 2 and name.startswith(word, at) and not (
+            end < len(name) and is_alnum(name[end]))
+
+    def is_told_otherwise(self, name, proof):
+        for at in self.starts(name):
+            end = self.token_end(name, at)
+            if self.is_word_at(name, at, proof.user) or self.is_word_at(name, at, proof.hostname):
+                return True
+            if self.uuid(name, at) or self.time(name, at) or is_hexadecimal_hash(name[at:end]):
+                return True
+            if name[at:end].isdigit() and proof.is_id(at, name[at:end]):
+                return True
+        return False
+
+    def tokens(self, name, at, end, proof):
+        pieces = []
+        while at < end:
+            if not is_alnum(name[at]) or (at and is_alnum(name[at - 1])):
+                at += 1
+                continue
+            piece, at = self.token(name, at, proof)
+            if piece:
+                pieces.append(piece)
+        return pieces
+
+    def token(self, name, at, proof):
+        end = self.token_end(name, at)
+        token = name[at:end]
+        for word, variable, rule in ((proof.user, "${USER}", "user"), (proof.hostname, "${HOSTNAME}", "hostname")):
+            if self.is_word_at(name, at, word):
+                return (at, at + len(word), variable, rule), at + len(word)
+        if not proof.made:
+            return None, end
+        for stop, variable, rule in ((self.uuid(name, at), "${UUID}", "uuid"), (self.time(name, at), "${TIME}", "time")):
+            if stop:
+                return (at, stop, variable, rule), stop
+        is_temporary = proof.gone or proof.temp
+        found = re.search("0x(.*)", token)
+        if found and re.fullmatch("[0-9A-Fa-f]{6,}" if is_temporary else "[0-9A-Fa-f]{12,}", found[1]) and (
+                is_temporary or is_chance(found[1])):
+            return (at + found.start(), end, "${ADDRESS}", "address"), end
+        if is_hash(token):
+            return (at, end, "${HASH}", "hash"), end
+        for found in re.finditer("[0-9]+", token):
+            if proof.is_id(at + found.start(), found[0]):
+                stop = at + found.end()
+                return (at + found.start(), stop, "${PID}", "pid"), stop
+        if is_temporary and re.fullmatch("[0-9]{6,}", token):
+            return (at, end, "${RANDOM}", "number"), end
+        if is_temporary and len(token) >= 6 and not is_like_a_word(token):
+            return (at, end, "${RANDOM}", "random"), end
+        return None, end
+
+    @staticmethod
+    def uuid(name, at):
+        found = re.match(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![A-Za-z0-9])", name[at:])
+        return at + 36 if found and is_chance(found[0]) else None
+
+    def time(self, name, at):
+        start, end = self.clock
+        found = re.match(
+            r"([0-9]{4})([-_.: ]?)([0-9]{2})\2([0-9]{2})((?:[-_.: T]?(?:[0-9]{9}|[0-9]{6}|[0-9]{2,4})(?![0-9])){0,5}+)Z?+(?![A-Za-z0-9])",
+            name[at:])
+        if found and 1 <= int(found[3]) <= 12 and 1 <= int(found[4]) <= 31:
+            year, month, day = int(found[1]), int(found[3]), int(found[4])
+            midnight = days(year, month, day) * DAY
+            if midnight + 2 * DAY >= start and midnight <= end + 2 * DAY:
+                return at + found.end()
+        digits = re.match("[0-9]*", name[at:])[0]
+        unit = {10: 1, 13: 10**3, 16: 10**6, 19: 10**9}.get(len(digits))
+        if unit and start <= int(digits) // unit + DAY and int(digits) // unit <= end + DAY:
+            return at + len(digits)
+        return None
+
+    # What is named by what it holds, and by its target
+
+    def stored(self, path, name, place, made):
+        parts = path.split("/")
+        above_1, above_2 = (["", ""] + parts)[-2], (["", ""] + parts)[-3]
+        is_store = lambda one: one == "objects" or one.startswith(("tmp_objdir-", "incoming-"))
+        is_spread = path in self.spread
+        if re.fullmatch("[0-9a-f]+", name):
+            if len(name) in (38, 62) and re.fullmatch("[0-9a-f]{2}", above_1) and is_store(above_2):
+                return ["git-object"], "${HASH}"
+            if len(name) == 2 and is_store(above_1) and (place.git or is_spread):
+                return ["git-object"], "${HASH}"
+            if is_spread and made:
+                return ["hash"], "${HASH}"
+        found = re.fullmatch("(.*-)[0-9a-z]{11,14}", name, re.S)
+        if found and above_1 == "incremental" and made:
+            return ["hash"], escaped(found[1]) + "${HASH}"
+        found = re.fullmatch(r"pack-(?:[0-9a-f]{40}|[0-9a-f]{64})((?:\..*)?)", name, re.S)
+        if found and above_1 == "pack" and is_store(above_2):
+            return ["git-object"], "pack-${HASH}" + escaped(found[1])
+        return None
+
+    def derived(self, name, target):
+        found = re.match(f"({PART}*)(?=\\.|\\Z)", name[len(target):])
+        if name.startswith(target) and found and len(found[1]) in (6, 8, 10) and len(
+                target.encode("latin-1")) >= 3 and found[1] not in ADDED:
+            end = len(target) + len(found[1])
+            return ["derived-name"], escaped(target) + "${RANDOM}" + escaped(name[end:])
+        start = name.find(target)
+        end = start + len(target)
+        if not target or start < 0 or (start and is_alnum(name[start - 1])) or (end < len(name) and is_alnum(name[end])):
+            return None
+        pieces = []
+        for found in itertools.chain(re.compile("[A-Za-z0-9]+").finditer(name, 0, start),
+                                     re.compile("[A-Za-z0-9]+").finditer(name, end)):
+            token = found[0]
+            is_added = re.fullmatch("[a-z]+", token) and (len(token) < 6 or token in ADDED)
+            is_long = len(token) >= 6 or (len(token) >= 4 and not is_like_a_word(token))
+            if is_long and not is_added:
+                pieces.append((found.start(), found.end(), "${RANDOM}", "derived-name"))
+        return self.finish(name, pieces)
+
+    # Texts that are no paths
+
+    def link_text(self, link, text):
+        if text.startswith("/"):
+            return [(rules, name + ("/" if len(text) > 1 and text.endswith("/") else ""))
+                    for rules, name, _ in self.names(text)]
+        beside = above(link) + "/" + text
+        if "/" not in text and beside in self.lives:
+            outcomes = self.names(beside)
+            if any(rules - {"root-alias"} for rules, *_ in outcomes):
+                return [(rules, name.split("/")[-1]) for rules, name, _ in outcomes]
+        life = self.lives[link]
+        proof = Proof(self, Place(), link, life, bool(life.made), not life.is_alive)
+        proof.user, proof.hostname = None, self.hostname
+        return [self.text(text, proof)]
+
+    def abstract(self, name, is_bound):
+        if is_bound and re.fullmatch("[0-9A-Fa-f]{5}", name):
+            return frozenset({"autobind"}), "@${RANDOM}"
+        proof = Proof(self, Place(), None, Life(), is_bound, is_bound)
+        proof.user = proof.hostname = None
+        rules, text = self.text(name, proof)
+        return rules, "@" + text if rules else None
+
+    def text(self, text, proof):
+        is_kept = any(stands_in(argument, text) for argument in self.command) if text else True
+        folded = None if is_kept or "${REDACTED" in text else self.finish(
+            text, self.tokens(text, 0, len(text), proof))
+        return (frozenset(folded[0]), folded[1]) if folded else (frozenset(), None)
+
+
+class Proof:
+    """What is known of one component."""
+
+    def __init__(self, folder, place, path, life, made, gone):
+        self.folder, self.path, self.life = folder, path, life
+        self.made, self.gone, self.temp, self.git = made, gone, place.temp, place.git
+        self.is_in_tmp = place.text.endswith("/tmp")
+        parts = place.text.split("/")
+        self.is_numbered = parts[-1] == "pytest-of-${USER}" or (
+            parts[-1].startswith("pytest-") and len(parts) > 1 and parts[-2].startswith("pytest-of-"))
+        self.is_directory = bool(life and life.made == "directory")
+        is_users = place.temp or any(is_beneath(path or "", one) for one in USER_PLACES)
+        self.user = folder.user if is_users else None
+        self.hostname = folder.hostname if made else None
+
+    @property
+    def private(self):
+        """Whether it was made as mkstemp does, which is not told: asked for where it may have been."""
+        if not (self.life and self.life.may_be_private):
+            return False
+        if self.folder.private is not None:
+            return self.path in self.folder.private
+        self.folder.asked.add(self.path)
+        return self.folder.choice.get(self.path, False)
+
+    def is_id(self, at, digits):
+        if self.path is None:
+            number = self.folder.as_id(digits)
+            return number is not None and number in self.folder.process_of
+        return self.folder.is_maker(self.path, digits) and (self.path, at) not in self.folder.counting
+
+
+def days(year, month, day):
+    """Days since 1970, of any day up to the 31st of a month."""
+    year -= month <= 2
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_469

@@ -1,0 +1,170 @@
+"""Makes files, directories, links and sockets by names of every kind that the page of the canonicaliser speaks of, and
+near misses of them, in places of every kind; keeps, removes and moves them. The same names for the same SEED, but for the
+process id, the time and the places.
+
+usage: odd_names.py SEED TURNS DIRECTORY PRIVATE USER [WORD...]
+
+DIRECTORY is one in /tmp. PRIVATE gets a line in hexadecimal digits for each path that was made as mkstemp and mkdtemp do.
+"""
+
+import os
+import random
+import socket
+import sys
+import time
+
+seed, turns, outside, private, user = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
+chance = random.Random(seed)
+pid, started, here, tmp = os.getpid(), time.time(), os.getcwd(), os.environ["TMPDIR"]
+host = socket.gethostname()
+SMALL, DIGITS = "abcdefghijklmnopqrstuvwxyz", "0123456789"
+HEX = DIGITS + "abcdef"
+
+
+def drawn(alphabet, least, most=None):
+    return "".join(chance.choice(alphabet) for _ in range(chance.randint(least, most or least)))
+
+
+def now(form):
+    return time.strftime(form, time.gmtime(started))
+
+
+TOKENS = [
+    lambda: chance.choice(["cache", "README", "CMakeLists", "HTTPServer", "fooBar", "worker", "cd", "lock", "update"]),
+    lambda: chance.choice(["partial", "7zip", "x86", "log", "a8Kd92", "é", "\udcff", "0%d" % pid, "X" + host]),
+    lambda: drawn(HEX, 2, 40),
+    lambda: drawn(HEX.upper(), 6, 34),
+    lambda: drawn(DIGITS, 1, 12),
+    lambda: drawn(SMALL + DIGITS, 5, 16),
+    lambda: drawn(SMALL + SMALL.upper() + DIGITS, 5, 12),
+    lambda: drawn(SMALL + DIGITS + "_", 6, 10),
+    lambda: drawn(SMALL, 5, 8),
+    lambda: drawn("d0", 16, 32),
+    lambda: chance.choice([str(pid), "a%db" % pid, str(os.getppid())]),
+    lambda: chance.choice([user, host]),
+    lambda: "-".join(drawn(HEX, many) for many in (8, 4, 4, 4, 12)),
+    lambda: now(chance.choice(["%Y-%m-%d", "%Y%m%d-%H%M%S", "%Y%m%dT%H%M%SZ", "%Y-%m-%d_%H_%M_%S_123x", "2019-%m-%d"])),
+    lambda: chance.choice(["%d", "%d123", "%d12"]) % started,
+    lambda: "0x" + drawn(HEX, 4, 16),
+]
+FORMS = [
+    lambda: "tmp." + drawn(SMALL, 5, 13),
+    lambda: "tmp" + drawn(SMALL + "_", 7, 9),
+    lambda: "cc" + drawn(SMALL, 5, 7),
+    lambda: "sed" + drawn(SMALL.upper(), 6),
+    lambda: "go-build" + drawn(DIGITS, 1, 12),
+    lambda: "pip-" + chance.choice(["", "a-b-", "-"]) + drawn(SMALL, 8),
+    lambda: "etilqs_" + drawn(HEX, 14, 17),
+    lambda: "s-" + drawn(SMALL, 9, 12) + "-" + drawn(SMALL, 5, 8),
+    lambda: "a.b." + drawn(SMALL, 5, 8) + ".rcgu.o",
+    lambda: "app.tmp" + drawn(HEX, 7),
+    lambda: "main-" + drawn(HEX, 8) + ".o.tmp",
+    lambda: "t" + drawn(SMALL + SMALL.upper(), 6),
+    lambda: "of." + drawn(SMALL, 6),
+    lambda: "st" + drawn(SMALL + DIGITS, 6),
+    lambda: tmp.replace("/", "_") + "_x",
+    lambda: here.replace("/", "-"),
+    lambda: "%" + here.replace("/", "%") + "%f.swp",
+    lambda: "pack-" + drawn(HEX, 40) + ".idx",
+]
+
+
+def name():
+    if chance.random() < 0.3:
+        text = chance.choice(FORMS)()
+        return text + chance.choice(["", "", ".c", ".tar.gz", "-x", "." + chance.choice(TOKENS)()])
+    text = chance.choice(TOKENS)()
+    for _ in range(chance.choice([0, 0, 0, 1, 1, 2])):
+        text += chance.choice("-_. +") + chance.choice(TOKENS)()
+    return (text + chance.choice(["", "", ".log", ".tmp"]))[:200]
+
+
+def write(path):
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o644))
+
+
+def mkstemp(path):
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    made_private.append(path)
+    return handle
+
+
+def make(path):
+    """Whether it made a directory."""
+    how = chance.choice(["write", "write", "mkstemp", "mkdir", "mkdtemp", "link", "bind"])
+    if how == "write":
+        write(path)
+    elif how == "mkstemp":
+        os.close(mkstemp(path))
+    elif how in ("mkdir", "mkdtemp"):
+        os.mkdir(path, 0o777 if how == "mkdir" else 0o700)
+        if how == "mkdtemp":
+            made_private.append(path)
+        return True
+    elif how == "link":
+        os.symlink(chance.choice([name(), "/" + name(), here + "/x", "../" + name()]), path)
+    elif len(os.fsencode(path)) < 100:
+        socket.socket(socket.AF_UNIX).bind(path)
+    else:
+        write(path)
+    return False
+
+
+def end(path, is_directory, turn):
+    fate = chance.choice(["stay", "stay", "delete", "delete", "move", "move", "derived", "again", "linked", "open"])
+    if fate == "delete":
+        (os.rmdir if is_directory else os.unlink)(path)
+    elif fate == "move":
+        os.rename(path, chance.choice(places) + "/" + name())
+    elif fate == "derived":
+        place, target = os.path.dirname(path), "target%d.txt" % turn
+        beside = place + "/" + chance.choice([".", "", "a."]) + target + chance.choice([".", "-", ""]) + chance.choice(TOKENS)()
+        write(beside)
+        os.rename(beside, place + "/" + target)
+        os.close(mkstemp(beside + "y"))
+        os.rename(beside + "y", place + "/" + target)
+    elif fate == "again":
+        os.rename(path, path + ".a")
+        os.rename(path + ".a", path + ".b")
+    elif fate == "linked" and not is_directory:
+        os.link(path, path + "-l")
+        os.unlink(path)
+    elif fate == "open" and not is_directory:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        os.unlink(path)
+        os.close(os.open("/proc/self/fd/%d" % handle, os.O_RDONLY))
+        os.close(handle)
+
+
+made_private = []
+# What is there before does not fold, and what cannot be made is refused.
+places = [here, tmp, outside, tmp + "/pytest-of-x/pytest-0", "/sys/kernel"]
+for place in ["r.git/objects/pack", "r.git/objects/ab", "objects/cd", "incremental", "tmp", "tmp_objdir-x", "d"]:
+    places.append(here + "/" + place)
+for place in places:
+    os.makedirs(place, exist_ok=True)
+for number in range(pid - 1, pid + 2):
+    write("part%d" % number)
+for turn in range(turns):
+    place = chance.choice(places)
+    path = place + "/" + name()
+    try:
+        if chance.random() < 0.1:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+        is_directory = make(path)
+        if is_directory and chance.random() < 0.5:
+            make(path + "/" + name())
+            if chance.random() < 0.3:
+                places.append(path)
+        if chance.random() < 0.05:
+            os.close(os.open(place, os.O_RDWR | os.O_TMPFILE))
+        end(path, is_directory, turn)
+    except OSError:
+        # It was there, or could not be: that is a case as well.
+        pass
+    try:
+        socket.socket(socket.AF_UNIX).bind("\0" + chance.choice([name()[:60], drawn(HEX, 5)]))
+    except OSError:
+        pass
+with open(private, "w") as out:
+    out.writelines(os.fsencode(path).hex() + "\n" for path in made_private)
