@@ -3,10 +3,11 @@
 //! In: a command. Out: its success, or an error that holds the line to type to see it fail again.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 /// The root of this checkout.
 pub fn root() -> PathBuf {
@@ -30,6 +31,29 @@ pub fn run(command: &mut Command) -> Result<()> {
         bail!("`{line}` failed ({status})");
     }
     Ok(())
+}
+
+/// As [`run`], and what it wrote to stdout, a line each, which is printed as it comes. An error within says that it failed.
+pub fn run_and_read(command: &mut Command) -> Result<(Result<()>, Vec<String>)> {
+    let line = shown(command);
+    println!("$ {line}");
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("start `{line}`"))?;
+    let output = child.stdout.take().expect("its output is ours");
+    let mut lines = Vec::new();
+    for text in BufReader::new(output).split(b'\n') {
+        let text = text.with_context(|| format!("read what `{line}` prints"))?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        println!("{text}");
+        lines.push(text);
+    }
+    let status = child.wait().with_context(|| format!("wait for `{line}`"))?;
+    let outcome = if status.success() { Ok(()) } else { Err(anyhow!("`{line}` failed ({status})")) };
+    Ok((outcome, lines))
+}
+
+/// Whether CI runs this, where nobody looks on and what is said of a commit must not depend on chance.
+pub fn is_ci() -> bool {
+    std::env::var_os("CI").is_some()
 }
 
 /// What the command writes to stdout; fails if it fails.
