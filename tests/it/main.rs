@@ -2,6 +2,7 @@
 
 mod attest;
 mod damaged;
+mod differences;
 mod evidence;
 mod formats;
 mod freshness;

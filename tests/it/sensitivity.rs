@@ -11,7 +11,7 @@ use assay::observe::pipeline::Pipeline;
 use assay::observe::stream::RecordReader;
 use assay::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
 use assay::profile::diff;
-use assay::profile::identity::Outcome;
+use assay::profile::identity::{Identity, Outcome};
 use assay::profile::roots::Roots;
 
 /// A run as it was recorded.
@@ -81,8 +81,9 @@ impl Recorded {
         canonicalizer.finish(RunEnd { outcome, degradations: Vec::new(), ended_at: None })
     }
 
-    /// Makes every change of every class, and returns how many of each there were.
-    pub fn check_changes(&self) -> [usize; CLASSES.len()] {
+    /// Makes every change of every class, and returns how many of each there were. Shows `look` what the run was and what
+    /// it is with the change.
+    pub fn check_changes(&self, look: &mut dyn FnMut(&str, &Identity, &Identity)) -> [usize; CLASSES.len()] {
         let base = self.canonical(&self.observations, &["x"]);
         let base_id = identity::digest(&base.identity);
         let base_facts = facts(&self.observations);
@@ -113,14 +114,16 @@ impl Recorded {
                 if is_plain_read(observation, &base) && class < 6 {
                     assert!(differences.len() <= 2, "{what}: {differences:?}");
                 }
+                look(what, &base.identity, &after.identity);
                 *count += 1;
             }
         }
         counts
     }
 
-    /// The same run with other process ids, in another directory, later, and with what repeats repeated more often.
-    pub fn check_circumstances(&self) {
+    /// The same run with other process ids, in another directory, later, and with what repeats repeated more often. Shows
+    /// `look` what the run was and what it is then.
+    pub fn check_circumstances(&self, look: &mut dyn FnMut(&Identity, &Identity)) {
         let base = self.canonical(&self.observations, &["x"]);
         for (shift, workdir, repeats) in
             [(1_000, "/elsewhere", 1), (77_777, "/mnt/ci/3/checkout", 3), (5, "/w", 2)]
@@ -147,6 +150,7 @@ impl Recorded {
             let after = there.canonical(&others, &["x"]);
             assert_eq!(after.identity.effects, base.identity.effects, "{shift} {workdir}");
             assert_eq!(identity::digest(&after.identity), identity::digest(&base.identity));
+            look(&base.identity, &after.identity);
         }
     }
 
@@ -362,19 +366,24 @@ fn is_repeatable(observation: &Observation) -> bool {
     }
 }
 
-#[test]
-fn one_effect_changed_in_a_recorded_run_is_another_run() {
+/// The run of a shell script that does something of everything.
+pub fn shell() -> Recorded {
     let records = include_bytes!("../fixtures/streams/shell.records");
     let trace = include_str!("../fixtures/streams/shell.trace");
     let made =
         trace.lines().find(|line| line.contains("\"op\":\"mkdir\"")).expect("the script makes a directory");
     let made: serde_json::Value = serde_json::from_str(made).expect("JSON");
     let workdir = made["path"].as_str().expect("a path").trim_end_matches("/d").as_bytes();
-    let recorded = Recorded::read(records, workdir);
-    let counts = recorded.check_changes();
+    Recorded::read(records, workdir)
+}
+
+#[test]
+fn one_effect_changed_in_a_recorded_run_is_another_run() {
+    let recorded = shell();
+    let counts = recorded.check_changes(&mut |_, _, _| ());
     println!("{:?}", CLASSES.iter().zip(counts).collect::<Vec<_>>());
     assert!(counts.iter().sum::<usize>() >= 150, "{counts:?}");
     assert!(counts.iter().all(|count| *count > 0), "a class has nothing in it: {counts:?}");
-    recorded.check_circumstances();
+    recorded.check_circumstances(&mut |_, _| ());
     recorded.check_named();
 }
