@@ -61,6 +61,8 @@ fn every_command_takes_a_file_and_stdin() {
     for args in [
         &["evidence", "diff", "-", "-"][..],
         &["evidence", "gate", "-", "--baseline", "-"],
+        &["evidence", "gate", "-", "--policy", "-"],
+        &["evidence", "gate", "b", "--policy", "-", "--baseline", "-"],
         &["evidence", "lint", "-", "--config", "-"],
         &["evidence", "attest", "-", "--key", "-"],
         &["evidence", "verify", "-", "--attestation", "-", "--key", "b"],
@@ -192,6 +194,15 @@ fn gate_passes_what_the_policy_allows() {
     assert_eq!((ran.code, &value["verdict"]), (Some(1), &Value::from("fail")));
     assert_eq!(value["reasons"][0]["code"], "not-allowed");
     assert_eq!(value["reasons"][0]["subject"], "192.0.2.7:443");
+    for (policy, code) in
+        [(POLICY, 0), ("api_version: assay/v1\n", 1), ("api_version: assay/v1\nextends: [p.yaml]\n", 0)]
+    {
+        let ran = assay(&dir, &["evidence", "gate", "good", "--policy", "-"], policy.as_bytes());
+        assert_eq!(ran.code, Some(code), "{policy}: {ran:?}");
+    }
+    let ran = assay(&dir, &["evidence", "gate", "good", "--policy", "-"], b"api_version: assay/v1\nfs: 1\n");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.starts_with("stdin:2:"), "{ran:?}");
     assert_eq!(gate(&["bad", "--baseline", "good"]).code, Some(1));
     assert_eq!(gate(&["good", "--baseline", "bad"]).code, Some(0));
     dir.put("broken.yaml", "api_version: assay/v1\nfs: {allow: 1}\n");

@@ -10,6 +10,7 @@ mod guides;
 mod independent;
 mod messages;
 mod mutations;
+mod nothing_runs;
 mod oracle;
 mod outputs;
 mod policy;

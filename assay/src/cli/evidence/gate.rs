@@ -4,13 +4,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Format;
-use super::input::{Input, InputError, stdin_more_than_once, write_result};
+use super::input::{Input, InputError, read_small, stdin_more_than_once, write_result};
 use crate::cli::output::Output;
 use crate::enforce::files::HostFiles;
 use crate::evidence::gate::{Baseline, Gate, Partial, Terms};
 use crate::evidence::verify::Verified;
 use crate::exit::Exit;
-use crate::policy::{Context, Policy, load};
+use crate::policy::yaml::MAX_BYTES;
+use crate::policy::{Context, Policy, load, load_bytes};
 use crate::report;
 use crate::report::text::Paint;
 use crate::sandbox::sources;
@@ -22,7 +23,7 @@ pub struct Args {
     /// The bundle; `-` is stdin.
     #[arg(value_name = "BUNDLE")]
     bundle: PathBuf,
-    /// The policy that must allow every action of the run.
+    /// The policy that must allow every action of the run; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// The bundle of a run that was accepted: this one must not do more.
@@ -38,7 +39,8 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Exit {
-    if stdin_more_than_once(args.baseline.as_deref().into_iter().chain([&*args.bundle]), out) {
+    let files = args.policy.iter().chain(&args.baseline).chain([&args.bundle]);
+    if stdin_more_than_once(files.map(PathBuf::as_path), out) {
         return Exit::Refused;
     }
     let policy = match args.policy.as_deref().map(|path| load_policy(path, out)) {
@@ -89,7 +91,19 @@ pub fn run(args: &Args, out: &Output) -> Exit {
 /// The policy as it meets the names of a bundle: variables stand for themselves, links are those of this host.
 fn load_policy(path: &Path, out: &Output) -> Option<Policy> {
     let context = Context { nameservers: sources::nameservers(), ..Context::symbolic() };
-    match load(path.as_os_str().as_bytes(), &context, &HostFiles) {
+    let loaded = if path == Path::new("-") {
+        match read_small(path, MAX_BYTES as u64) {
+            // What it extends is looked for from here.
+            Ok(bytes) => load_bytes(b"stdin", &bytes, &context, &HostFiles),
+            Err(error) => {
+                out.error(&error.to_string());
+                return None;
+            }
+        }
+    } else {
+        load(path.as_os_str().as_bytes(), &context, &HostFiles)
+    };
+    match loaded {
         Ok(policy) => Some(policy),
         Err(problems) => {
             for problem in problems {
