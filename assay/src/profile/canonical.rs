@@ -494,6 +494,8 @@ impl Canonicalizer {
 #[cfg(test)]
 mod every_rule;
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod tests;

@@ -33,9 +33,13 @@ pub mod counting {
     /// Four times the text takes four times the effort, or little more; where a search begins again and again, sixteen
     /// times.
     pub fn check_growth(name: &str, search: impl Fn(usize)) {
-        const LENGTH: usize = 1 << 13;
-        let (once, more) = (effort(|| search(LENGTH)), effort(|| search(4 * LENGTH)));
-        assert!(once > LENGTH / 16, "{name:?}: {once} is no effort");
+        check_growth_from(1 << 13, name, search);
+    }
+
+    /// The same from another length, or number of whatever it is.
+    pub fn check_growth_from(length: usize, name: &str, search: impl Fn(usize)) {
+        let (once, more) = (effort(|| search(length)), effort(|| search(4 * length)));
+        assert!(once > length / 16, "{name:?}: {once} is no effort");
         assert!(more < 5 * once, "{name:?}: from {once} to {more}");
     }
 }

@@ -38,3 +38,4 @@ pub mod temp_forms;
 pub mod timestamp;
 pub mod volatile;
 pub mod wire;
+pub mod words;

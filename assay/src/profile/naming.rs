@@ -12,13 +12,14 @@ use crate::observe::observation::PathState;
 
 use super::canonical::Canonicalizer;
 use super::content_address::{Store, fan_out_of, fold_content_address};
+use super::effort::looked_at;
 use super::fold_rule::FoldRule;
 use super::mounted::Mounted;
 use super::name::{Name, escape_into};
 use super::number_hash::NumberHasher;
 use super::ordinals::counting_places;
 use super::paths::{MadeAs, Moved, PathId};
-use super::place::{At, Begin, Place};
+use super::place::{At, Begin, MAX_MOVES, Place, Places};
 use super::place_names::fold_place_name;
 use super::redact::{Secret, find_key_shapes};
 use super::roots::{RootTable, RootVar, is_beneath, parent};
@@ -26,6 +27,7 @@ use super::secrets::Secrets;
 use super::start::start_of;
 use super::temp_forms::is_numbered_by_pytest;
 use super::volatile::{FoldedName, Proof, Template, fold, fold_text, is_derived, is_word_of};
+use super::words::Words;
 
 /// What a path is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +51,16 @@ pub struct Namer<'a> {
     run: &'a Canonicalizer,
     roots: RootTable,
     templates: Vec<Template>,
+    /// The table of the command's arguments, where they are many.
+    words: Option<Words>,
     clock: Option<(u64, u64)>,
     user: Option<&'a [u8]>,
     fan_out: HashSet<&'a [u8]>,
     /// Where numbers are no ids though they could be.
     counting: HashSet<(PathId, usize)>,
     mounted: Mounted,
-    /// The places of directories, what lies in one is named often: by how many moves may be followed from there. (Without
-    /// those of fewer moves, directories within directories that were all moved would each be walked to again from every
-    /// one, as often as moves are followed.)
-    places: [HashMap<&'a [u8], Rc<Place>>; MAX_MOVES as usize + 1],
+    /// The places of directories, what lies in one is named often.
+    places: Places<'a>,
     /// The directory that was asked for last, and by how many moves.
     last: Option<(u8, &'a [u8], Rc<Place>)>,
     /// The names that no rule made, which are most, and the others.
@@ -66,9 +68,6 @@ pub struct Namer<'a> {
     folded: HashMap<PathId, Naming, BuildHasherDefault<NumberHasher>>,
     secrets: Secrets,
 }
-
-/// How many moves are followed: a temporary name of a temporary name.
-const MAX_MOVES: u8 = 8;
 
 impl<'a> Namer<'a> {
     /// A namer for a run that ended at this time and mounted so much; `secrets` are those of its arguments.
@@ -86,12 +85,13 @@ impl<'a> Namer<'a> {
                     suffix: suffix.clone(),
                 })
                 .collect(),
+            words: Words::of(&run.context.command),
             clock: started_at.map(|start| (start, ended_at.unwrap_or(start).max(start))),
             user: run.context.roots.user.as_deref(),
             fan_out,
             counting: counting_places(&run.paths, &run.processes),
             mounted,
-            places: Default::default(),
+            places: Places::default(),
             last: None,
             plain: vec![None; run.paths.len()],
             folded: HashMap::default(),
@@ -293,7 +293,11 @@ impl<'a> Namer<'a> {
     }
 
     fn is_named_in_arguments(&self, name: &[u8]) -> bool {
-        self.run.context.command.iter().any(|argument| is_word_of(argument, name))
+        let command = &self.run.context.command;
+        match &self.words {
+            Some(words) => words.have(command, name),
+            None => command.iter().any(|argument| is_word_of(argument, name)),
+        }
     }
 
     /// The place of an absolute path, whose number this is: that of its directory, and a step down.
@@ -325,8 +329,8 @@ impl<'a> Namer<'a> {
         let mut ends = Vec::new();
         let mut end = path.len();
         while end > start.end {
-            if let Some(known) = self.places[usize::from(moves)].get(&path[..end]) {
-                place = Some(Rc::clone(known));
+            if let Some(known) = self.places.find(moves, &path[..end]) {
+                place = Some(known);
                 place_end = end;
                 break;
             }
@@ -342,7 +346,7 @@ impl<'a> Namer<'a> {
                 let id = self.run.paths.find(directory);
                 place = Rc::new(self.step(&place, (directory, id), name, moves));
             }
-            self.places[usize::from(moves)].insert(&path[..end], Rc::clone(&place));
+            self.places.keep(moves, &path[..end], &place);
             place_end = end;
         }
         self.last = Some((moves, path, Rc::clone(&place)));
@@ -381,6 +385,7 @@ impl<'a> Namer<'a> {
         name: &'a [u8],
         moves: u8,
     ) -> Place {
+        looked_at(above.text.len() + name.len());
         let life = id.map(|id| *self.run.paths.life(id));
         let is_made_itself = life.is_some_and(|life| life.made.is_some());
         let is_only_refused =

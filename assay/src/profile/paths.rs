@@ -4,14 +4,14 @@
 //! mean does not depend on the order in which independent processes were seen.
 
 use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hasher as _};
 
 use hashbrown::HashTable;
 
 use crate::observe::observation::{PathRef, PathState};
 
 use super::drawn::is_drawn_by;
-use super::roots::parent;
+use super::effort::looked_at;
 
 /// The number of a path in its [`PathTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,7 +98,7 @@ impl PathTable {
                 PathState::Resolved | PathState::LookedUpLate | PathState::Unverified | PathState::Lexical
             );
         let state = if is_named { PathState::Resolved } else { path.state };
-        let hash = self.hasher.hash_one(path.bytes.as_slice());
+        let hash = self.hash(&path.bytes);
         if let Some(known) = self.look_up(hash, state, &path.bytes) {
             return Some(known);
         }
@@ -127,16 +127,17 @@ impl PathTable {
     }
 
     fn look_up(&self, hash: u64, state: PathState, bytes: &[u8]) -> Option<PathId> {
+        looked_at(1);
         let is_it = |id: &PathId| {
             let entry = self.entries[id.0 as usize];
-            entry.hash == hash && entry.state == state && self.bytes(*id) == bytes
+            entry.hash == hash && entry.state == state && is_equal(self.bytes(*id), bytes)
         };
         self.numbers.find(hash, is_it).copied()
     }
 
     /// The number of an absolute path, if it was ever seen.
     pub fn find(&self, path: &[u8]) -> Option<PathId> {
-        self.look_up(self.hasher.hash_one(path), PathState::Resolved, path)
+        self.look_up(self.hash(path), PathState::Resolved, path)
     }
 
     /// Its bytes.
@@ -241,15 +242,44 @@ impl PathTable {
         if self.life(id).made.is_some() {
             return true;
         }
-        let mut above = parent(bytes);
-        while !above.is_empty() {
-            if self.find(above).is_some_and(|id| self.life(id).made.is_some()) {
-                return true;
+        // From the top, so that the hash of each directory is that of the one above it and a name more.
+        let mut hasher = self.hasher.build_hasher();
+        let mut end = 0;
+        for component in components(bytes) {
+            if end > 0 {
+                let is_made = self.look_up(hasher.finish(), PathState::Resolved, &bytes[..end]);
+                if is_made.is_some_and(|id| self.life(id).made.is_some()) {
+                    return true;
+                }
             }
-            above = parent(above);
+            hasher.write(component);
+            end += component.len();
         }
         false
     }
+
+    fn hash(&self, path: &[u8]) -> u64 {
+        looked_at(path.len());
+        let mut hasher = self.hasher.build_hasher();
+        components(path).for_each(|component| hasher.write(component));
+        hasher.finish()
+    }
+}
+
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    looked_at(other.len());
+    one == other
+}
+
+/// Each from its slash on.
+fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = path;
+    std::iter::from_fn(move || {
+        let next = memchr::memchr(b'/', rest.get(1..)?).map_or(rest.len(), |at| at + 1);
+        let (component, more) = rest.split_at(next);
+        rest = more;
+        Some(component).filter(|component| !component.is_empty())
+    })
 }
 
 impl Moved {

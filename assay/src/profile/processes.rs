@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::volatile::is_word_of;
+use super::words::{Words, length};
 use crate::observe::observation::{Act, CallResult, Observation, PathRef};
 
 /// One process.
@@ -29,6 +30,9 @@ pub struct ProcessTable {
     root_pid: u32,
     last_tid: u32,
     argument_bytes: usize,
+    /// The tables of many arguments, by process and how many programs it has run, and of how many bytes they are.
+    words: HashMap<(usize, usize), Words>,
+    words_of: usize,
     /// Processes that are not in the tree because it was full.
     pub untold: u64,
     /// Programs started.
@@ -41,6 +45,8 @@ pub struct ProcessTable {
 const MAX_PROCESSES: usize = 200_000;
 /// The most argument bytes kept for it.
 const MAX_ARGUMENT_BYTES: usize = 64 << 20;
+/// Tables are kept of so many bytes of arguments, a few commands as long as a system takes; then of the next ones.
+const MAX_WORDS_OF: usize = 16 << 20;
 
 impl ProcessTable {
     /// A table that knows the command's process.
@@ -52,6 +58,8 @@ impl ProcessTable {
             root_pid,
             last_tid: 0,
             argument_bytes: 0,
+            words: HashMap::new(),
+            words_of: 0,
             untold: 0,
             execs: 0,
             threads: 0,
@@ -137,11 +145,27 @@ impl ProcessTable {
     }
 
     /// Whether the program that the process started last was given the last name of `path`, so that it did not draw it.
-    pub fn was_told(&self, pid: u32, path: &PathRef) -> bool {
+    pub fn was_told(&mut self, pid: u32, path: &PathRef) -> bool {
         let name = path.bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        let process = self.latest.get(&pid).map(|&index| &self.processes[index]);
-        let argv = process.and_then(|process| process.programs.last()).map(|(_, argv)| argv);
-        !name.is_empty() && argv.is_some_and(|argv| argv.iter().any(|argument| is_word_of(argument, name)))
+        let Some(&index) = self.latest.get(&pid) else { return false };
+        let programs = &self.processes[index].programs;
+        let Some((_, argv)) = programs.last().filter(|_| !name.is_empty()) else { return false };
+        let key = (index, programs.len());
+        if !self.words.contains_key(&key) {
+            let len = length(argv);
+            if self.words_of + len > MAX_WORDS_OF {
+                self.words.clear();
+                self.words_of = 0;
+            }
+            if let Some(words) = Words::of(argv) {
+                self.words_of += len;
+                self.words.insert(key, words);
+            }
+        }
+        match self.words.get(&key) {
+            Some(words) => words.have(argv, name),
+            None => argv.iter().any(|argument| is_word_of(argument, name)),
+        }
     }
 
     /// Whether `id` was a process or thread of the run.
