@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use assay::observe::pipeline::Pipeline;
 use assay::observe::stream::{RecordReader, StreamError};
 use assay::observe::trace::TraceWriter;
+use assay_common::WIRE_VERSION;
 
 fn streams() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/streams")
@@ -60,6 +61,35 @@ fn kept_records_tell_what_the_run_told() {
         }
         assert_eq!(again.lines().count(), told.lines().count(), "{name}");
     }
+}
+
+/// Records that were kept when their wire format had the version in their name: told as they were then, or, where this
+/// program writes another one, refused with both.
+pub fn check_version(path: &Path) {
+    let name = path.file_name().expect("a name").to_string_lossy();
+    let version: u32 =
+        name.trim_start_matches('v').trim_end_matches(".records").parse().expect("a version in the name");
+    let records = fs::read(path).expect("records that were kept");
+    assert_eq!(records[8..12], version.to_le_bytes(), "{name} is of its version");
+    let told = fs::read_to_string(path.with_extension("records.trace")).expect("the trace of the same run");
+    for other in [0, version + 1, version + 0x100, u32::MAX] {
+        let mut changed = records.clone();
+        changed[8..12].copy_from_slice(&other.to_le_bytes());
+        if other != WIRE_VERSION {
+            check_refused(&changed, other);
+        }
+    }
+    if version == WIRE_VERSION {
+        assert_eq!(replay(&records, &[]).expect("a stream of this version"), told);
+    } else {
+        check_refused(&records, version);
+    }
+}
+
+fn check_refused(records: &[u8], version: u32) {
+    let error = RecordReader::new(records).expect_err("a stream of another version");
+    let told = format!("version {version}, this program reads version {WIRE_VERSION}");
+    assert!(error.to_string().ends_with(&told), "{error}");
 }
 
 /// Wherever a stream is cut, what was whole is told and the rest is an error, never a guess.
