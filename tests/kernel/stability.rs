@@ -5,6 +5,7 @@
 //! docs/stability.md. `ASSAY_STABILITY_KEEP=DIRECTORY` keeps what each run left, to compare two that differ.
 
 mod circumstances;
+mod difference;
 mod undo;
 mod workloads;
 
@@ -178,6 +179,7 @@ fn check(workload: &Workload) {
         let unexplained: Vec<&String> = differing.filter(|part| !may_vary(part, workload.may_vary)).collect();
         wrong.extend(unexplained.into_iter().map(|part| format!("run {turn}: {part}")));
         if first.evidence["run_id"] != evidence["run_id"] {
+            difference::is_named(&first.evidence, evidence);
             continue;
         }
         same_artifacts(first, &record, turn);

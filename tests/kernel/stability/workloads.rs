@@ -13,13 +13,16 @@ echo 4 > f4; git add .; git commit -qm two; touch -d 2020-01-01 f*; git status -
 
 /// After a commit git guesses how many loose objects there are by listing `objects/17`, where there is one: the commit's
 /// hash, and so its time, decides.
-const LOOSE_OBJECTS: (&str, &str) = ("list", "${WORKDIR}/src/.git/objects/${HASH}");
+pub const LOOSE_OBJECTS: (&str, &str) = ("list", "${WORKDIR}/src/.git/objects/${HASH}");
 
 /// Where a process of the host belongs to a user that `/etc/passwd` does not know, `ps` asks the next source of names.
-const UNKNOWN_USERS: [(&str, &str); 2] = [
+pub const UNKNOWN_USERS: [(&str, &str); 2] = [
     ("read", "/usr/lib/x86_64-linux-gnu/libnss_systemd.so.2"),
     ("read", "/usr/lib/x86_64-linux-gnu/libm.so.6"),
 ];
+
+/// glibc's malloc asks for the number of processors when a thread finds every arena taken: whether threads meet decides.
+pub const PROCESSORS: (&str, &str) = ("read", "/sys/devices/system/cpu/online");
 
 const PROGRAM: &str = "printf '#include <stdio.h>\\nint main(void){puts(\"hi\");return 0;}\\n' > a.c\n";
 
@@ -228,7 +231,7 @@ printf '{\"name\":\"p1\",\"version\":\"1.0.0\",\"bin\":\"x.js\"}' > p1/package.j
 printf '{\"name\":\"p2\",\"version\":\"1.0.0\",\"scripts\":{\"postinstall\":\"echo built > built\"}}' > p2/package.json
 printf '{\"name\":\"app\",\"version\":\"1.0.0\"}' > package.json; (cd p1; npm pack --silent > /dev/null)"],
         "npm install --silent --offline --no-audit --no-fund ./p1/p1-1.0.0.tgz ./p2",
-        varies [("read", "/sys/devices/system/cpu/online")];
+        varies [PROCESSORS];
     perl_temporary_files: ["perl"], [],
         "perl -e 'use File::Temp qw(tempfile tempdir); tempfile(); my $d=tempdir(CLEANUP=>1); open(my $h,\">\",\"$d/a\"); tempfile(\"mine_XXXXX\", TMPDIR=>1, UNLINK=>1);'";
     // Packages and sandboxes
