@@ -177,7 +177,7 @@ fn write(canonical: Canonical, directory: &Path) {
     time("profile.yaml", &mut |mut out| {
         let run_id = identity::run_id(&identity::digest(&evidence.identity));
         let effects = &evidence.identity.effects;
-        let profile = suggest::suggest(effects, &evidence.observed.folded, &protected());
+        let profile = suggest::suggest(effects, &evidence.observed.folded, &protected(&evidence));
         let comments = suggest::comments(&profile, &evidence.identity.command, &run_id, effects);
         std::io::Write::write_all(&mut out, profile.write(&comments, wire::Format::Yaml).as_bytes())
             .expect("write the profile");

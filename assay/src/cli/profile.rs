@@ -111,7 +111,7 @@ fn read(path: &Path) -> Result<Input, String> {
     let value = evidence_wire::parse(&text).map_err(|error| format!("{name}: {error}"))?;
     if evidence_wire::claims_to_be(&value) {
         let evidence = evidence_wire::from_value(&value).map_err(|error| format!("{name}: {error}"))?;
-        let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &protected());
+        let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &protected(&evidence));
         return Ok(Input::Evidence { effects: evidence.identity.effects, profile });
     }
     let merged = super::schemas::profile_merge_output().check(&value).is_ok();

@@ -10,7 +10,7 @@ pub const MINIMAL_NAME: &str = "builtin:minimal";
 pub const MINIMAL: &str = include_str!("minimal.yaml");
 
 /// The paths that the built-in minimal policy denies, in the form of a name of the identity (`${WORKDIR}/.git/hooks`),
-/// and whether it denies only writing. Patterns are left out: a name cannot be compared with them.
+/// and whether it denies only writing.
 pub fn denied_paths() -> Vec<(String, bool)> {
     let Ok(value) = crate::canon::yaml::read(MINIMAL) else { return Vec::new() };
     let fs = value.as_object().and_then(|root| root.get("fs")).and_then(|fs| fs.as_object());
@@ -20,11 +20,11 @@ pub fn denied_paths() -> Vec<(String, bool)> {
         let path = rule.as_str().or_else(|| object.and_then(|object| object.str("path")))?;
         let path = match path.strip_prefix("~/") {
             Some(rest) => format!("${{HOME}}/{rest}"),
-            None if path.starts_with('/') => path.to_owned(),
+            None if path.starts_with(['/', '$']) => path.to_owned(),
             None => format!("${{WORKDIR}}/{path}"),
         };
         // Whatever names an access in it names `write`.
-        (!path.contains('*')).then_some((path, object.is_some()))
+        Some((path, object.is_some()))
     };
     denies.iter().filter_map(entry).collect()
 }
@@ -39,6 +39,8 @@ mod tests {
         assert!(paths.contains(&("${WORKDIR}/.git/hooks".into(), true)));
         assert!(paths.contains(&("${HOME}/.ssh".into(), false)));
         assert!(paths.contains(&("/etc/shadow".into(), false)));
+        assert!(paths.contains(&("/etc/ssh/ssh_host_*".into(), false)));
+        assert!(paths.contains(&("${RUNTIME_DIR}/bus".into(), false)));
         assert!(paths.len() > 80, "{}", paths.len());
     }
 }

@@ -443,6 +443,11 @@ fn judge_unix_path(policy: &Policy, verb: &str, path: &[u8]) -> Verdict {
     if let Some(rule) = policy.net_deny.iter().find(|rule| rule.applies_to_unix_path(path)) {
         return denied_by(what(), &rule.text, &rule.place);
     }
+    // What is closed altogether is closed as a socket too, whatever pattern allows it.
+    let is_closed = |rule: &&PathRule| rule.applies(Access::Read, path) && rule.applies(Access::Write, path);
+    if let Some(rule) = policy.fs_deny.iter().find(is_closed) {
+        return denied_by(what(), &rule.text, &rule.place);
+    }
     if let Some(rule) = policy.net_allow.iter().find(|rule| rule.applies_to_unix_path(path)) {
         return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
     }

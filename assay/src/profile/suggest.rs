@@ -3,7 +3,7 @@
 //! System directories are granted by directory and the work directory by name; everything else as the file it is,
 //! or, where names are made, removed or moved, as the directory they are in. What was denied is not granted.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::effect::{Effect, EffectResult, FsEffect, FsOp, NetEffect, NetEffectOp, Port, bracketed};
@@ -14,8 +14,10 @@ use super::roots::is_beneath;
 use super::wire::{Comments, Grant, Profile, Section};
 
 pub mod protect;
+mod wide;
 
-use protect::Protected;
+use protect::{Protected, Touched};
+use wide::collapse;
 
 /// Directories that are granted whole as soon as something in them is read.
 const SYSTEM: &[&str] =
@@ -52,7 +54,7 @@ pub fn suggest<'a>(
 ) -> Profile {
     let effects: Vec<&Effect> =
         effects.into_iter().filter(|effect| effect.result() == EffectResult::Ok).collect();
-    let mut suggestion = Suggestion { made: made_by(&effects), ..Suggestion::default() };
+    let mut suggestion = Suggestion::new(made_by(&effects), Touched::by(&effects, protected));
     // A file that was written under a temporary name and renamed: names are made where both names are.
     for fold in
         folded.iter().filter(|fold| fold.rule.split('+').any(|rule| rule == FoldRule::TempRename.as_str()))
@@ -80,6 +82,7 @@ pub fn suggest<'a>(
             Effect::Net(net) => suggestion.net.extend(net_rules(net)),
         }
     }
+    let touched = suggestion.touched;
     let mut profile = Profile { net: suggestion.net, exec: None, fs: suggestion.fs, deny: BTreeMap::new() };
     if is_listable {
         profile.exec = Some(drop_covered(&programs));
@@ -91,7 +94,7 @@ pub fn suggest<'a>(
     }
     let mut many = MANY;
     loop {
-        collapse(&mut profile.fs, many);
+        collapse(&mut profile.fs, many, &touched);
         if profile.fs.len() <= MAX_RULES || many == 1 {
             break;
         }
@@ -191,8 +194,9 @@ fn counted(count: usize, word: &str) -> String {
     }
 }
 
-#[derive(Default)]
 struct Suggestion<'a> {
+    /// Secrets that the run was in: no grant may open the rest of one for more than had to be.
+    touched: Touched<'a>,
     /// Names the run made: they are not there when a policy is applied.
     made: HashSet<&'a str>,
     /// Directories that were granted for making names: there are few, and many names in each.
@@ -202,6 +206,10 @@ struct Suggestion<'a> {
 }
 
 impl<'a> Suggestion<'a> {
+    fn new(made: HashSet<&'a str>, touched: Touched<'a>) -> Self {
+        Self { touched, made, granted: HashSet::new(), fs: BTreeMap::new(), net: BTreeSet::new() }
+    }
+
     fn fs(&mut self, effect: &'a FsEffect) {
         let path = trimmed(as_named(effect.path.as_str()));
         // A file without a name: making it takes writing in its directory.
@@ -227,6 +235,9 @@ impl<'a> Suggestion<'a> {
         let existing = self.existing(path);
         if existing != path {
             self.names_in(existing);
+            if let Some(path) = policy_path(existing).filter(|_| !is_in_base(existing)) {
+                self.fs.entry(path).or_default().insert(grant);
+            }
             return;
         }
         let is_reading = matches!(grant, Grant::Read | Grant::List);
@@ -234,11 +245,11 @@ impl<'a> Suggestion<'a> {
             self.fs.entry((*system).to_owned()).or_default().extend([Grant::Read, Grant::Execute]);
             return;
         }
-        if is_reading && is_beneath(path, "${WORKDIR}") {
+        if is_reading && is_beneath(path, "${WORKDIR}") && !self.touched.is_reached_from("${WORKDIR}") {
             self.fs.entry("${WORKDIR}".into()).or_default().insert(Grant::Read);
             return;
         }
-        let is_base = BASE_WRITE.iter().any(|base| is_beneath(path, base))
+        let is_base = is_in_base(path)
             || (is_reading
                 && !is_beneath(path, "/proc/${OTHER_PID}")
                 && BASE_READ.iter().any(|base| is_beneath(path, base)));
@@ -257,11 +268,15 @@ impl<'a> Suggestion<'a> {
             return;
         }
         let directory = self.existing(directory);
-        if BASE_WRITE.iter().any(|base| is_beneath(directory, base)) {
+        if is_in_base(directory) {
             return;
         }
         if let Some(path) = policy_path(directory) {
-            self.fs.entry(path).or_default().extend([Grant::Read, Grant::Write]);
+            let grants = self.fs.entry(path).or_default();
+            grants.insert(Grant::Write);
+            if !self.touched.is_reached_from(directory) {
+                grants.insert(Grant::Read);
+            }
         }
     }
 
@@ -272,6 +287,10 @@ impl<'a> Suggestion<'a> {
         let way = std::iter::once(path).chain(above_of(path));
         way.filter(|path| self.made.contains(path)).last().map_or(path, parent)
     }
+}
+
+fn is_in_base(path: &str) -> bool {
+    BASE_WRITE.iter().any(|base| is_beneath(path, base))
 }
 
 /// Names that the run made.
@@ -391,71 +410,6 @@ fn net_rule(net: &NetEffect) -> Option<String> {
         Some(Port::Ephemeral) | None => "*".to_owned(),
     };
     (!host.starts_with("${")).then(|| format!("{host}:{port}"))
-}
-
-/// Directories in which so many files are read that they are granted whole.
-fn collapse(rules: &mut BTreeMap<String, BTreeSet<Grant>>, many: usize) {
-    // How many rules each directory has that only read and could be one for all of it.
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for (path, _) in rules.iter().filter(|(path, grants)| is_read(grants) && is_deep(parent(path))) {
-        *counts.entry(parent(path).to_owned()).or_default() += 1;
-    }
-    let mut wide: Vec<String> =
-        counts.iter().filter(|(_, count)| **count > many).map(|(path, _)| path.clone()).collect();
-    // Each is looked through once, and what only reads in it is gone then.
-    let mut done: HashSet<String> = HashSet::new();
-    while let Some(directory) = wide.pop() {
-        if above_of(&directory).any(|above| done.contains(above)) {
-            continue;
-        }
-        let names = rules.range(inside(&directory)).filter(|(_, grants)| is_read(grants));
-        for path in names.map(|(path, _)| path.clone()).collect::<Vec<_>>() {
-            rules.remove(&path);
-        }
-        let was_read = rules.get(&directory).is_some_and(is_read);
-        let grants = rules.entry(directory.clone()).or_default();
-        if was_read {
-            grants.clear();
-        }
-        grants.insert(Grant::Read);
-        // One rule more for the directory above, unless it was one before.
-        let above = parent(&directory);
-        if !was_read && is_read(grants) && is_deep(above) {
-            let count = counts.entry(above.to_owned()).or_default();
-            *count += 1;
-            if *count == many + 1 {
-                wide.push(above.to_owned());
-            }
-        }
-        done.insert(directory);
-    }
-}
-
-fn is_read(grants: &BTreeSet<Grant>) -> bool {
-    grants.iter().all(|grant| matches!(grant, Grant::Read | Grant::List))
-}
-
-/// Whether a directory is far enough down that all of it belongs together: three names below `/`, two below a
-/// variable, and no place for secrets.
-fn is_deep(directory: &str) -> bool {
-    let names = directory.split('/').count();
-    let is_secret = directory.split('/').any(|name| {
-        matches!(
-            name,
-            "private"
-                | ".ssh"
-                | ".gnupg"
-                | ".aws"
-                | ".azure"
-                | ".gcloud"
-                | ".kube"
-                | ".docker"
-                | ".password-store"
-                | "keyrings"
-        )
-    });
-    let least = if directory.starts_with("${") { 3 } else { 4 };
-    names >= least && !is_secret
 }
 
 /// Rules that no other rule makes superfluous.

@@ -127,8 +127,8 @@ impl Profile {
             self.fs.iter().map(|(path, grants)| (path, fs_rule(path, grants))).collect(),
         );
         if !self.deny.is_empty() {
-            // Without a grant there is nothing to deny, so `fs:` has been written.
-            out.push_str("  deny:\n");
+            // A program or a socket can reach over a denied path where no rule of `fs` does.
+            out.push_str(if self.fs.is_empty() { "fs:\n  deny:\n" } else { "  deny:\n" });
             for (path, accesses) in &self.deny {
                 let text = if accesses.is_empty() { scalar(path) } else { fs_rule(path, accesses) };
                 writeln!(out, "    - {text}").expect("writing to a String cannot fail");
@@ -148,25 +148,23 @@ impl Profile {
     pub fn object(&self) -> Object {
         let mut root = Object::from([("api_version", API_VERSION.into())]);
         let allow = |rules: Vec<Value>| Object::from([("allow", rules.into())]);
+        let mut lists = Object::default();
+        let rule = |(path, accesses): (&String, &BTreeSet<Grant>)| -> Value {
+            let words = accesses.iter().map(|access| access.as_str().into()).collect::<Vec<Value>>();
+            Object::from([("path", path.as_str().into()), ("access", words.into())]).into()
+        };
+        let unless = |is_bare: bool, entry: (&String, &BTreeSet<Grant>)| -> Value {
+            if is_bare { entry.0.as_str().into() } else { rule(entry) }
+        };
         if !self.fs.is_empty() {
-            let rules = self.fs.iter().map(|(path, grants)| {
-                if is_bare(grants) {
-                    return path.as_str().into();
-                }
-                let words = grants.iter().map(|grant| grant.as_str().into()).collect::<Vec<Value>>();
-                Object::from([("path", path.as_str().into()), ("access", words.into())]).into()
-            });
-            let mut lists = allow(rules.collect());
-            if !self.deny.is_empty() {
-                let denies = self.deny.iter().map(|(path, accesses)| {
-                    if accesses.is_empty() {
-                        return path.as_str().into();
-                    }
-                    let words = accesses.iter().map(|access| access.as_str().into()).collect::<Vec<Value>>();
-                    Object::from([("path", path.as_str().into()), ("access", words.into())]).into()
-                });
-                lists.set("deny", denies.collect::<Vec<Value>>());
-            }
+            let rules = self.fs.iter().map(|entry| unless(is_bare(entry.1), entry));
+            lists.set("allow", rules.collect::<Vec<Value>>());
+        }
+        if !self.deny.is_empty() {
+            let denies = self.deny.iter().map(|entry| unless(entry.1.is_empty(), entry));
+            lists.set("deny", denies.collect::<Vec<Value>>());
+        }
+        if !(self.fs.is_empty() && self.deny.is_empty()) {
             root.set("fs", lists);
         }
         if !self.net.is_empty() {

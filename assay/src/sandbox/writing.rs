@@ -51,7 +51,7 @@ fn write_files(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: 
     if let (Some(Ok(target)), Some(profile)) = (targets.of("profile"), &ended.request.artifacts.profile) {
         let identity = &evidence.identity;
         let run_id = identity::run_id(&identity::digest(identity));
-        let policy = suggest::suggest(&identity.effects, &evidence.observed.folded, &protected());
+        let policy = suggest::suggest(&identity.effects, &evidence.observed.folded, &protected(evidence));
         let mut comments = suggest::comments(&policy, &identity.command, &run_id, &identity.effects);
         comments.notes = caveats(evidence, ended);
         let text = policy.write(&comments, profile.format);
@@ -92,10 +92,11 @@ pub fn write_unobserved_trace(targets: &Targets, recorded: &mut Recorded) {
     }
 }
 
-/// What a suggested profile does not open.
-pub fn protected() -> Vec<Protected> {
+/// What a profile suggested for this run does not open.
+pub fn protected(evidence: &Evidence) -> Vec<Protected> {
+    let roots = &evidence.observed.roots;
     let paths = builtin::denied_paths().into_iter();
-    paths.map(|(path, is_write_only)| Protected { path, is_write_only }).collect()
+    paths.map(|(path, is_write_only)| Protected::new(path, is_write_only, roots)).collect()
 }
 
 fn keep(name: &'static str, written: Result<Written, ArtifactError>, recorded: &mut Recorded) {

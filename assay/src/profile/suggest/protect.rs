@@ -9,25 +9,222 @@ use super::super::effect::{Effect, FsEffect, FsOp};
 use super::super::roots::is_beneath;
 use super::super::wire::{Grant, Profile};
 
-/// A path that is protected, in the form of a name of the identity (`${WORKDIR}/.git/hooks`).
+/// A path that is protected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Protected {
-    /// The path.
+    /// The path in the form of a name of the identity (`${WORKDIR}/.git/hooks`); one name of it may have a `*`.
     pub path: String,
-    /// Whether only writing is kept from it; otherwise every access is.
+    /// Whether only writing is kept from it; otherwise every access is, and it is a secret.
     pub is_write_only: bool,
+    /// Its other names, where one root of the run lies in another: `${WORKDIR}/.ssh` when the work directory is the
+    /// home, and as it is without any.
+    also: Vec<String>,
+}
+
+impl Protected {
+    /// A path; `roots` are those of the run, variable → path, as `observed.roots` has them.
+    pub fn new(path: String, is_write_only: bool, roots: &BTreeMap<String, String>) -> Self {
+        let absolute = match path.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+            Some((variable, rest)) => roots.get(variable).map(|root| format!("{root}{rest}")),
+            None => Some(path.clone()),
+        };
+        let mut also = Vec::new();
+        if let Some(absolute) = absolute {
+            let beneath = roots.iter().filter(|(_, root)| root.len() > 1 && is_beneath(&absolute, root));
+            also.extend(
+                beneath.map(|(variable, root)| format!("${{{variable}}}{}", &absolute[root.len()..])),
+            );
+            also.push(absolute);
+            also.retain(|name| *name != path);
+        }
+        Self { path, is_write_only, also }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.path.as_str()).chain(self.also.iter().map(String::as_str))
+    }
+
+    /// Whether what is granted at `rule` and beneath it reaches this path.
+    fn is_reached_from(&self, rule: &str) -> bool {
+        // Wherever a variable leads, it leads into the tree.
+        rule == "/" || self.names().any(|name| reaches(rule, name))
+    }
+}
+
+/// The secrets among the protected paths at which a run did something: there the rest of each has to be kept closed
+/// by granting less, as a deny would stop the run.
+pub struct Touched<'a>(Vec<&'a Protected>);
+
+impl<'a> Touched<'a> {
+    /// Those that `effects` touched.
+    pub fn by(effects: &[&Effect], protected: &'a [Protected]) -> Self {
+        let used = Used::by(effects);
+        Self(protected.iter().filter(|one| !one.is_write_only && !used.at(one).is_empty()).collect())
+    }
+
+    /// Whether a name lies in one of them.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|one| one.names().any(|secret| reaches(secret, name)))
+    }
+
+    /// Whether a grant of this directory would open one of them, or a part of one.
+    pub fn is_reached_from(&self, directory: &str) -> bool {
+        self.0.iter().any(|one| one.is_reached_from(directory)) || self.has(directory)
+    }
+}
+
+/// What a run did at which name: the access that it needs there.
+struct Used<'a> {
+    by_name: BTreeMap<&'a str, BTreeSet<Grant>>,
+    /// Effects that give or take a name.
+    moves: Vec<&'a FsEffect>,
+}
+
+impl<'a> Used<'a> {
+    fn by(effects: &[&'a Effect]) -> Self {
+        let mut used = Self { by_name: BTreeMap::new(), moves: Vec::new() };
+        for effect in effects {
+            match effect {
+                Effect::Fs(fs) => {
+                    let grant = match fs.op {
+                        FsOp::Read => Grant::Read,
+                        FsOp::List => Grant::List,
+                        _ => Grant::Write,
+                    };
+                    let to = fs.to.as_ref().filter(|_| fs.op != FsOp::Symlink);
+                    for name in std::iter::once(&fs.path).chain(to) {
+                        used.add(name.as_str(), grant);
+                    }
+                    if fs.op == FsOp::Link {
+                        used.add(fs.path.as_str(), Grant::Read);
+                    }
+                    if matches!(fs.op, FsOp::Rename | FsOp::Link | FsOp::Delete) {
+                        used.moves.push(fs);
+                    }
+                }
+                Effect::Exec(exec) => used.add(exec.path.as_str(), Grant::Execute),
+                // A rule of `net` allows it, and a deny of the path would mask the socket.
+                Effect::Net(net) if net.proto == "unix" => {
+                    if let Some(path) = &net.address {
+                        used.add(path.as_str(), Grant::Write);
+                    }
+                }
+                Effect::Net(_) => {}
+            }
+        }
+        used
+    }
+
+    fn add(&mut self, name: &'a str, grant: Grant) {
+        let name = name.strip_prefix("deleted:").or_else(|| name.strip_prefix("unnamed:")).unwrap_or(name);
+        self.by_name.entry(name.trim_end_matches('/')).or_default().insert(grant);
+    }
+
+    /// What was done at a path and beneath it.
+    fn at(&self, one: &Protected) -> BTreeSet<Grant> {
+        let mut grants = BTreeSet::new();
+        for path in one.names() {
+            // Names that begin with it lie side by side, up to its `*` if it has one.
+            let start = path.split('*').next().unwrap_or(path);
+            let near = self.by_name.range(start..).take_while(|(name, _)| name.starts_with(start));
+            grants.extend(near.filter(|(name, _)| reaches(path, name)).flat_map(|(_, grants)| grants));
+        }
+        for fs in &self.moves {
+            if names_of(fs).iter().any(|name| one.names().any(|path| is_beneath(path, name))) {
+                grants.extend(Grant::ALL);
+            }
+        }
+        grants
+    }
 }
 
 /// Adds denies for the protected paths that `profile` reaches and `effects` did not need.
 pub fn protect(profile: &mut Profile, effects: &[&Effect], protected: &[Protected]) {
-    profile.deny = protected
-        .iter()
-        .filter(|one| is_reached(profile, one) && !effects.iter().any(|effect| needs(effect, one)))
-        .map(|one| {
-            let accesses = if one.is_write_only { BTreeSet::from([Grant::Write]) } else { BTreeSet::new() };
-            (one.path.clone(), accesses)
-        })
-        .collect();
+    let used = Used::by(effects);
+    profile.deny =
+        protected.iter().filter_map(|one| Some((one.path.clone(), denied(profile, &used, one)?))).collect();
+}
+
+/// What is to be denied at a protected path, if anything is; no access named is every access.
+fn denied(profile: &Profile, used: &Used<'_>, one: &Protected) -> Option<BTreeSet<Grant>> {
+    let granted = granted_over(profile, one);
+    let needed = used.at(one);
+    if one.is_write_only {
+        let is_needed =
+            needed.contains(&Grant::Write) || used.moves.iter().any(|fs| crosses(&names_of(fs), one));
+        return (granted.contains(&Grant::Write) && !is_needed).then(|| [Grant::Write].into());
+    }
+    if needed.is_empty() {
+        return (!granted.is_empty()).then(BTreeSet::new);
+    }
+    // The run was in there. What it did not do there stays denied; who may not read a program cannot start it.
+    let reads = [Grant::List, Grant::Read, Grant::Execute];
+    let may_read = needed.iter().any(|grant| reads.contains(grant));
+    let accesses = [
+        (Grant::Read, !may_read && (granted.contains(&Grant::Read) || granted.contains(&Grant::List))),
+        (Grant::Write, !needed.contains(&Grant::Write) && granted.contains(&Grant::Write)),
+        (Grant::Execute, !needed.contains(&Grant::Execute) && granted.contains(&Grant::Execute)),
+    ];
+    let accesses: BTreeSet<Grant> =
+        accesses.into_iter().filter(|(_, is_denied)| *is_denied).map(|(grant, _)| grant).collect();
+    (!accesses.is_empty()).then_some(accesses)
+}
+
+/// What the rules of a profile grant at a path because they reach over it.
+fn granted_over(profile: &Profile, one: &Protected) -> BTreeSet<Grant> {
+    let mut granted = BTreeSet::new();
+    for (rule, grants) in &profile.fs {
+        if !grants.is_subset(&granted) && one.is_reached_from(rule) {
+            granted.extend(grants);
+        }
+    }
+    if profile.exec.iter().flatten().any(|program| one.is_reached_from(program)) {
+        granted.extend([Grant::Read, Grant::Execute]);
+    }
+    if profile.net.iter().filter_map(|rule| rule.strip_prefix("unix:")).any(|path| one.is_reached_from(path))
+    {
+        granted.insert(Grant::Write);
+    }
+    granted
+}
+
+/// Whether a rule, whose names may have `*`, covers a path or may, when the path has a `*` too.
+fn reaches(rule: &str, path: &str) -> bool {
+    if !rule.contains('*') && !path.contains('*') {
+        return is_beneath(path, rule);
+    }
+    let mut names = path.split('/');
+    for wanted in rule.trim_end_matches('/').split('/') {
+        if wanted == "**" {
+            return true;
+        }
+        if !names.next().is_some_and(|name| may_be_one(wanted, name)) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether two names with or without `*` can be one name. Of two with a `*` only what is before it is compared.
+fn may_be_one(wanted: &str, name: &str) -> bool {
+    let Some((start, rest)) = wanted.split_once('*') else {
+        return if name.contains('*') { may_be_one(name, wanted) } else { wanted == name };
+    };
+    if let Some((other, _)) = name.split_once('*') {
+        return start.starts_with(other) || other.starts_with(start);
+    }
+    let Some(mut left) = name.strip_prefix(start) else { return false };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for piece in middle.split('*') {
+        let Some(at) = left.find(piece) else { return false };
+        left = &left[at + piece.len()..];
+    }
+    left.ends_with(end)
+}
+
+fn names_of(fs: &FsEffect) -> Vec<&str> {
+    let to = fs.to.iter().filter(|_| fs.op != FsOp::Symlink);
+    std::iter::once(&fs.path).chain(to).map(|name| name.as_str().trim_end_matches('/')).collect()
 }
 
 /// Denies of several profiles: an access to a path stays denied where one denies it, and every other does too or grants
@@ -69,32 +266,9 @@ fn concerns(profile: &Profile, path: &str, access: Grant) -> bool {
         || (matches!(access, Grant::Read | Grant::List | Grant::Execute) && profile.exec.as_ref().is_some_and(is_listed))
 }
 
-/// Whether a grant reaches the path, or something beneath it, with an access that it is protected from.
-fn is_reached(profile: &Profile, one: &Protected) -> bool {
-    profile.fs.iter().any(|(allowed, grants)| {
-        let concerns = if one.is_write_only { grants.contains(&Grant::Write) } else { !grants.is_empty() };
-        concerns && is_beneath(&one.path, allowed)
-    })
-}
-
-/// Whether the run did something that the deny would stop.
-fn needs(effect: &Effect, one: &Protected) -> bool {
-    let Effect::Fs(fs) = effect else { return false };
-    let names: Vec<&str> = std::iter::once(&fs.path)
-        .chain(fs.to.iter().filter(|_| fs.op != FsOp::Symlink))
-        .map(|name| name.as_str().trim_end_matches('/'))
-        .collect();
-    let writes = !matches!(fs.op, FsOp::Read | FsOp::List);
-    let touches = names.iter().any(|name| is_beneath(name, &one.path)) && (writes || !one.is_write_only);
-    touches || moves_across(fs, &names, one)
-}
-
-/// A deny is held by mounts: what lies above it cannot be moved, and nothing can be moved or linked across.
-fn moves_across(fs: &FsEffect, names: &[&str], one: &Protected) -> bool {
-    if !matches!(fs.op, FsOp::Rename | FsOp::Link | FsOp::Delete) {
-        return false;
-    }
-    let carries = names.iter().any(|name| is_beneath(&one.path, name));
+/// A deny is held by mounts: nothing can be moved or linked across the directories above it. For a secret that is so
+/// all the same: that a move fails is told, and can be mended; that a secret lay open cannot.
+fn crosses(names: &[&str], one: &Protected) -> bool {
     let mut above = one.path.as_str();
     let mut crosses = false;
     while let Some((parent, _)) = above.rsplit_once('/') {
@@ -106,7 +280,7 @@ fn moves_across(fs: &FsEffect, names: &[&str], one: &Protected) -> bool {
         crosses |= inside > 0 && inside < names.len();
         above = parent;
     }
-    carries || crosses
+    crosses
 }
 
 #[cfg(test)]
@@ -129,11 +303,9 @@ mod tests {
         for (path, grants) in grants {
             profile.fs.insert((*path).to_owned(), grants.iter().copied().collect());
         }
-        let protected = [
-            Protected { path: "${WORKDIR}/.git/hooks".into(), is_write_only: true },
-            Protected { path: "${WORKDIR}/CLAUDE.md".into(), is_write_only: true },
-            Protected { path: "${HOME}/.ssh".into(), is_write_only: false },
-        ];
+        let protected =
+            [("${WORKDIR}/.git/hooks", true), ("${WORKDIR}/CLAUDE.md", true), ("${HOME}/.ssh", false)]
+                .map(|(path, is_write_only)| Protected::new(path.into(), is_write_only, &BTreeMap::new()));
         protect(&mut profile, &effects.iter().collect::<Vec<_>>(), &protected);
         profile.deny.into_keys().collect()
     }
