@@ -62,12 +62,44 @@ impl Matrix {
     }
 
     /// Plays all of it in one run; each cell must be as the policy says, or admitted.
-    fn play(self, folder: &std::path::Path, policy: &str) {
-        self.play_given(folder, policy, Stdio::null());
+    fn play(&self, folder: &std::path::Path, policy: &str) -> Value {
+        self.play_given(folder, policy, Stdio::null())
+    }
+
+    /// Plays it again with each line in the policy that was told to allow what was refused: then that passes, and what
+    /// is refused by a deny, or whatever the policy says, stays so. Only on the loopback, since it goes out.
+    fn play_with_what_was_told(mut self, folder: &std::path::Path, policy: &str, evidence: &Value) {
+        let effects = evidence["observed"]["effects"]["net"].as_array().expect("effects").iter();
+        let mut lines = std::collections::BTreeSet::new();
+        let mut opened = Vec::new();
+        for effect in effects.filter(|effect| effect["result"] == "denied") {
+            let remedy = effect["refused"]["remedy"].as_str().unwrap_or_else(|| panic!("{effect:#}"));
+            let address = effect["address"].as_str().unwrap_or_default();
+            let here = address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified());
+            match remedy.strip_prefix("net.allow: - ") {
+                Some(line) if here => {
+                    lines.insert(line.to_owned());
+                    let word = |key: &str| effect[key].as_str().unwrap_or_default().to_owned();
+                    opened.push((word("op"), word("proto"), address.to_owned()));
+                }
+                _ => {}
+            }
+        }
+        for cell in &mut self.cells {
+            let As { op, proto, address } = &cell.told;
+            let is_opened = opened.iter().any(|one| *one == ((*op).into(), (*proto).into(), address.clone()));
+            if cell.want == Blocked && is_opened {
+                cell.want = Passes;
+            }
+        }
+        assert!(lines.len() > 5, "{lines:?}");
+        let lines: Vec<String> = lines.into_iter().collect();
+        let more = format!("  allow: [{}, ", lines.join(", "));
+        self.play(folder, &policy.replacen("  allow: [", &more, 1));
     }
 
     /// As [`play`](Self::play), with something open for the command as its descriptor 0.
-    fn play_given(self, folder: &std::path::Path, policy: &str, given: Stdio) {
+    fn play_given(&self, folder: &std::path::Path, policy: &str, given: Stdio) -> Value {
         let steps: Vec<Step> = self.cells.iter().flat_map(|cell| cell.steps.iter().cloned()).collect();
         let at = |name: &str| folder.join(name).to_string_lossy().into_owned();
         std::fs::write(folder.join("policy.yaml"), policy).expect("a policy");
@@ -125,6 +157,7 @@ impl Matrix {
         assert!(wrong.is_empty(), "{wrong:#?}\n{admitted}");
         let verdict = if passed > 0 { "unauthorised" } else { "denied" };
         assert_eq!(status["verdict"], verdict, "{status:#}");
+        evidence
     }
 }
 
@@ -419,7 +452,8 @@ net:
     ] {
         matrix.add(name, Blocked, As::family(proto), [socket(family, kind, protocol)]);
     }
-    matrix.play(folder.path(), &policy);
+    let evidence = matrix.play(folder.path(), &policy);
+    matrix.play_with_what_was_told(folder.path(), &policy, &evidence);
 }
 
 /// A work directory, and one listener on every address.
@@ -512,6 +546,31 @@ fn a_socket_that_was_given_is_as_the_policy_says_or_admitted() {
         let socket = rustix::net::socket(rustix::net::AddressFamily::INET, kind, None).expect("a socket");
         matrix.play_given(folder.path(), &policy, socket.into());
     }
+}
+
+#[test]
+fn a_rule_for_port_0_lets_the_kernel_choose_and_nobody_else() {
+    let Some(One { folder, p, mine, _streams }) =
+        One::new("net_matrix::a_rule_for_port_0_lets_the_kernel_choose_and_nobody_else")
+    else {
+        return;
+    };
+    let policy = format!(
+        "api_version: assay/v1\nfs: {{allow: ['{}']}}\nnet: {{allow: ['127.0.0.1:0']}}\n",
+        mine.display()
+    );
+    let mut matrix = Matrix { cells: Vec::new() };
+    for (text, port, want) in [
+        ("127.0.0.1", 0, Passes),
+        ("127.0.0.1", p, Blocked),
+        ("127.0.0.1", 1, Blocked),
+        ("127.0.0.2", 0, Blocked),
+        ("::1", 0, Blocked),
+    ] {
+        take(&mut matrix, address(text, port), want);
+    }
+    reach(&mut matrix, address("127.0.0.1", p), Blocked);
+    matrix.play(folder.path(), &policy);
 }
 
 #[test]

@@ -4,14 +4,20 @@
 //! that would allow the act.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use super::net::{IpNet, LOCALHOST, NetRule, Target};
 use super::problem::Place;
 use super::rule::{Access, AccessSet, Base, PathRule, Policy, yaml_scalar};
 use crate::profile::acts::{EffectKind, Need, Side, needs};
-use crate::profile::effect::{Effect, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port, bracketed};
+use crate::profile::effect::{
+    Effect, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port, is_never_granted,
+};
 use crate::profile::name::{Name, unescape};
+
+mod sockets;
+
+pub use sockets::is_name;
+use sockets::{judge_inet, judge_unix_abstract, judge_unix_path, verb};
 
 /// One thing that needs authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,6 +250,7 @@ fn judge_net_effect(policy: &Policy, net: &NetEffect, roots: &[(String, Vec<u8>)
                 None => judge_unix_path(policy, verb(net.op), &path_of_name(name, roots)),
             },
         },
+        family if is_never_granted(family) => judge_family(policy, family),
         _ if net.address.is_some() || net.host.is_some() || net.port.is_some() => {
             let address = net.address.as_ref().and_then(|address| address.as_str().parse().ok());
             // Beside an address, a name is only claimed.
@@ -355,118 +362,6 @@ fn judge_exec(policy: &Policy, path: &[u8]) -> Verdict {
     match rules.iter().find(|rule| rule.applies(Access::Execute, path)) {
         Some(rule) => allowed(rule),
         None => not_allowed(what(), remedy),
-    }
-}
-
-fn judge_inet(policy: &Policy, inet: Inet<'_>) -> Verdict {
-    let Inet { is_local, host, port, .. } = inet;
-    // The kernel takes a connection to the unspecified address to this host.
-    let address = inet.address.map(|address| match address.to_canonical() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) if !is_local => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) if !is_local => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        address => address,
-    });
-    // One of several names is enough to allow it.
-    let end = host
-        .map(|host| host.split(',').next().unwrap_or(host).to_owned())
-        .or_else(|| address.map(|a| a.to_string()))
-        .unwrap_or_else(|| "*".into());
-    let end = bracketed(&end);
-    let port_text = port.map_or("*".to_owned(), |port| port.to_string());
-    let what = || format!("{} {end}:{port_text}", if is_local { "bind" } else { "connect" });
-    let denies = |rule: &&NetRule| {
-        // Bound to every address, a socket is bound to a denied one of this host's too.
-        let bound = address
-            .filter(|_| is_local)
-            .and_then(|wildcard| target_nets(&rule.target).into_iter().find(|net| net.is_bound_by(wildcard)));
-        let address = bound.map(|net| net.address).or(address);
-        rule.applies(address, host, port)
-            || port.is_none() && rule.applies(address, host, Some(rule.ports.low))
-    };
-    if let Some(rule) = policy.net_deny.iter().find(denies) {
-        return denied_by(what(), &rule.text, &rule.place);
-    }
-    // Where names allow, nobody may put himself in the place of a name server.
-    let mut named = policy.net_allow.iter().chain(&policy.net_deny).filter(|rule| is_name(&rule.target));
-    if let (true, Some(53), Some(address), Some(rule)) = (is_local, port, address, named.next())
-        && (address.is_unspecified() || policy.nameservers.contains(&address))
-    {
-        return not_allowed(what(), format!("remove `{}`, or bind to another port", rule.text));
-    }
-    if let Some(rule) = policy.net_allow.iter().find(|rule| rule.applies(address, host, port)) {
-        return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
-    }
-    // Nothing is sent to port 0: with it a resolver asks the kernel which way it would take to an address it was given.
-    let is_probe = |rule: &&NetRule| is_name(&rule.target) && rule.applies(None, host, Some(rule.ports.low));
-    if let (Some(rule), Some(0), false) = (policy.net_allow.iter().find(is_probe), port, is_local) {
-        return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
-    }
-    let asks_names = policy.net_allow.iter().find(|rule| is_name(&rule.target));
-    if let (Some(rule), Some(address), Some(53 | 0), false) = (asks_names, address, port, is_local)
-        && policy.nameservers.contains(&address)
-    {
-        let rule_text = format!("{} (asking the host's name server)", rule.text);
-        return Verdict::Allowed { rule: rule_text, place: Some(rule.place.clone()) };
-    }
-    not_allowed(what(), format!("net.allow: - \"{end}:{port_text}\""))
-}
-
-/// The addresses of a rule, when it has some.
-fn target_nets(target: &Target) -> Vec<IpNet> {
-    match target {
-        Target::Net(net) => vec![*net],
-        Target::Host(name) if name == "localhost" => LOCALHOST.map(IpNet::single).to_vec(),
-        _ => Vec::new(),
-    }
-}
-
-/// Whether a rule gives a host that must be looked up.
-pub fn is_name(target: &Target) -> bool {
-    matches!(target, Target::Host(name) if name != "localhost")
-}
-
-/// How an act on a socket is called.
-fn verb(op: NetEffectOp) -> &'static str {
-    match op {
-        NetEffectOp::Bind => "bind",
-        NetEffectOp::Listen => "listen on",
-        NetEffectOp::Send => "send to",
-        NetEffectOp::Connect | NetEffectOp::Use => "connect",
-    }
-}
-
-fn judge_unix_path(policy: &Policy, verb: &str, path: &[u8]) -> Verdict {
-    let what = || format!("{verb} unix:{}", policy.spell(path));
-    if !path.starts_with(b"/") {
-        return judge_family(policy, "unix");
-    }
-    if let Some(rule) = policy.net_deny.iter().find(|rule| rule.applies_to_unix_path(path)) {
-        return denied_by(what(), &rule.text, &rule.place);
-    }
-    // What is closed altogether is closed as a socket too, whatever pattern allows it.
-    let is_closed = |rule: &&PathRule| rule.applies(Access::Read, path) && rule.applies(Access::Write, path);
-    if let Some(rule) = policy.fs_deny.iter().find(is_closed) {
-        return denied_by(what(), &rule.text, &rule.place);
-    }
-    if let Some(rule) = policy.net_allow.iter().find(|rule| rule.applies_to_unix_path(path)) {
-        return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
-    }
-    match judge_file(policy, Access::Write, path) {
-        Verdict::Denied(Denial { rule: Some((text, place)), .. }) => denied_by(what(), &text, &place),
-        Verdict::Denied(_) => not_allowed(what(), format!("net.allow: - \"unix:{}\"", policy.spell(path))),
-        allowed @ Verdict::Allowed { .. } => allowed,
-    }
-}
-
-fn judge_unix_abstract(policy: &Policy, verb: &str, name: &[u8]) -> Verdict {
-    let spelled = Name::from_bytes(name);
-    let what = || format!("{verb} unix:@{spelled}");
-    if let Some(rule) = policy.net_deny.iter().find(|rule| rule.applies_to_unix_abstract(name)) {
-        return denied_by(what(), &rule.text, &rule.place);
-    }
-    match policy.net_allow.iter().find(|rule| rule.applies_to_unix_abstract(name)) {
-        Some(rule) => Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) },
-        None => not_allowed(what(), format!("net.allow: - \"unix:@{spelled}\"")),
     }
 }
 

@@ -70,7 +70,9 @@ pub fn tell(denials: Vec<Told>) -> Vec<String> {
 
 fn group_of(word: &'static str, denial: &Denial) -> Group {
     let (verb, object) = denial.what.split_once(' ').unwrap_or((&denial.what, ""));
-    let list = ["fs.allow", "exec.allow"].into_iter().find(|list| denial.remedy.starts_with(list));
+    let is_socket = object.starts_with("unix:");
+    let list =
+        ["fs.allow", "exec.allow"].into_iter().find(|list| denial.remedy.starts_with(list) && !is_socket);
     let place = match (&denial.rule, list) {
         (Some(_), _) => Place::Rule,
         (None, Some(list)) => match parent(object) {

@@ -195,6 +195,12 @@ pub fn has_address(proto: &str) -> bool {
     matches!(proto, "tcp" | "udp" | "unix")
 }
 
+/// Protocols over IP whose sockets no rule grants: rules speak of TCP and UDP. (A program that finds MPTCP refused uses
+/// TCP, so its addresses are judged and learnt as those.)
+pub fn is_never_granted(proto: &str) -> bool {
+    matches!(proto, "icmp" | "raw" | "sctp" | "udplite" | "dccp")
+}
+
 /// A host as it stands before a port: an IPv6 address in brackets.
 pub fn bracketed(host: &str) -> Cow<'_, str> {
     if host.contains(':') { format!("[{host}]").into() } else { host.into() }

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
-use super::effect::{Effect, EffectResult, FsEffect, FsOp, NetEffect, NetEffectOp, Port, bracketed};
+use super::effect::{
+    Effect, EffectResult, FsEffect, FsOp, NetEffect, NetEffectOp, Port, bracketed, is_never_granted,
+};
 use super::fold_rule::FoldRule;
 use super::identity::Fold;
 use super::name::Name;
@@ -126,7 +128,9 @@ pub fn comments(profile: &Profile, command: &[String], run_id: &str, effects: &[
     let families: BTreeSet<&str> = effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Net(net) if net.op == NetEffectOp::Use && net.proto != "netlink" => {
+            Effect::Net(net)
+                if net.op == NetEffectOp::Use && net.proto != "netlink" || is_never_granted(&net.proto) =>
+            {
                 Some(net.proto.as_str())
             }
             _ => None,
@@ -384,7 +388,7 @@ fn net_rules(net: &NetEffect) -> Vec<String> {
 }
 
 fn net_rule(net: &NetEffect) -> Option<String> {
-    if net.op == NetEffectOp::Use {
+    if net.op == NetEffectOp::Use || is_never_granted(&net.proto) {
         return None;
     }
     let address = net.address.as_ref().map(Name::as_str);
