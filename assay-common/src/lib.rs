@@ -12,6 +12,7 @@ pub mod loss;
 pub mod names;
 pub mod offsets;
 pub mod record;
+pub mod traffic;
 
 /// Version of everything in this crate; a saved stream carries it. Changed with any layout or number.
 pub const WIRE_VERSION: u32 = 1;

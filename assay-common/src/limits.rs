@@ -99,5 +99,8 @@ pub const HOST_LEN: usize = 256;
 /// Records of one answer that are looked at in the kernel; no answer of 4 KiB has more addresses.
 pub const ANSWER_RECORDS: u32 = 256;
 
+/// Ends that the traffic of one run is counted by. What has no room is counted together.
+pub const TRAFFIC_LEN: u32 = 4096;
+
 /// Addresses of names that a policy speaks of, in one run.
 pub const ADDRESSES_LEN: u32 = 64 * 1024;

@@ -124,6 +124,10 @@ pub const REPEATS: &str = "REPEATS";
 pub const REPEATED: &str = "REPEATED";
 /// Per-processor counters of calls that failed for want of their object and were not sent, by operation and errno.
 pub const FAILED: &str = "FAILED";
+/// Hash: end → what went there and came from there.
+pub const TRAFFIC: &str = "TRAFFIC";
+/// One element: the traffic of ends that had no room; its `begun` is how many packets began one.
+pub const BEYOND: &str = "BEYOND";
 /// Global: field offsets.
 pub const OFFSETS: &str = "OFFSETS";
 /// Global: settings of this load.

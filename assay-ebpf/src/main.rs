@@ -2,7 +2,7 @@
 //!
 //! No formatting, no policy, no comparison of names beyond resolving them: decisions belong to userspace, where
 //! they can be tested. On the host this crate is an empty program, so that one workspace builds on stable.
-#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
 #![cfg_attr(
     target_arch = "bpf",
     expect(unsafe_code, reason = "every helper of the kernel and every shared map element is behind it")
@@ -34,6 +34,8 @@ mod receive;
 mod scope;
 #[cfg(target_arch = "bpf")]
 mod start;
+#[cfg(target_arch = "bpf")]
+mod traffic;
 #[cfg(target_arch = "bpf")]
 mod uring;
 #[cfg(target_arch = "bpf")]

@@ -2,12 +2,13 @@
 
 use assay_common::limits::{
     ADDRESSES_LEN, HOST_LEN, MAX_CPUS, NAME_LEN, PROCESSES_LEN, RECORD_LEN, RECORD_SLACK, REPEAT_PLACES,
-    RING_BYTES, STRING_LEN, WALK_LEN, WITNESS_RING_BYTES, WITNESS_SLOTS as SLOTS,
+    RING_BYTES, STRING_LEN, TRAFFIC_LEN, WALK_LEN, WITNESS_RING_BYTES, WITNESS_SLOTS as SLOTS,
 };
 use assay_common::loss::{COUNTERS, FAILURES};
 use assay_common::names::tail;
 use assay_common::offsets::{Offsets, Settings};
 use assay_common::record::{RepeatEntry, WitnessTally};
+use assay_common::traffic::{TrafficEnd, TrafficTally};
 use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ProgramArray, RingBuf};
@@ -77,6 +78,16 @@ pub static QUESTION: PerCpuArray<Question> = PerCpuArray::with_max_entries(1, 0)
 /// length. Written by [`crate::again`], read by userspace at the end. Two that meet in one place take turns.
 #[map]
 pub static REPEATS: Array<RepeatEntry> = Array::with_max_entries(REPEAT_PLACES, 0);
+
+/// What went to each end and came from it. Written by [`crate::traffic`], read by userspace at the end. Full: what more ends
+/// there are is counted in `BEYOND`.
+#[map]
+pub static TRAFFIC: HashMap<TrafficEnd, TrafficTally> =
+    HashMap::with_max_entries(TRAFFIC_LEN, BPF_F_NO_PREALLOC);
+
+/// The traffic of ends that `TRAFFIC` had no room for.
+#[map]
+pub static BEYOND: Array<TrafficTally> = Array::with_max_entries(1, 0);
 
 /// Acts counted and not sent, by operation.
 #[map]

@@ -8,6 +8,8 @@ use assay_common::kind::{RecordKind, SectionTag, read_state};
 use assay_common::limits::{PACKET_LARGE, PACKET_SMALL};
 use assay_common::loss;
 use assay_common::record::{Header, PacketFacts, Section, packet};
+pub use assay_common::traffic::TCP;
+use assay_common::traffic::UDP;
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::{
     bpf_get_netns_cookie, bpf_get_socket_cookie, bpf_ktime_get_ns, bpf_skb_ancestor_cgroup_id,
@@ -19,12 +21,13 @@ use aya_ebpf::programs::SkBuffContext;
 use crate::emit::count;
 use crate::kernel::setting;
 use crate::maps::{LOST, RING, RUNS, SEEN};
+use crate::traffic;
 
-const AF_INET: u16 = 2;
+/// `AF_INET`
+pub const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
-/// `IPPROTO_TCP`
-pub const TCP: u8 = 6;
-const UDP: u8 = 17;
+/// IPv6's header of options. The kernel puts one into what is longer than 64 KiB before it is cut into packets.
+const HOP_BY_HOP: u8 = 0;
 /// TLS's type of a record that greets.
 const HANDSHAKE: u8 = 0x16;
 /// Where name servers answer from.
@@ -43,20 +46,24 @@ struct PacketRecord<const N: usize> {
 /// A packet comes in.
 #[cgroup_skb(ingress)]
 pub fn packet_in(ctx: SkBuffContext) -> i32 {
-    answer(&ctx);
+    if let Some(head) = head(&ctx) {
+        traffic::count(&ctx, head, IN);
+        answer(&ctx, head);
+    }
     1
 }
 
 /// Tells it when it is from a name server.
 #[inline(always)]
-fn answer(ctx: &SkBuffContext) -> Option<()> {
-    let (mut facts, transport) = network(ctx)?;
-    facts.remote_port = big_endian(ctx, transport)?;
-    if facts.remote_port != DOMAIN {
+fn answer(ctx: &SkBuffContext, head: Head) -> Option<()> {
+    let remote_port = big_endian(ctx, head.transport)?;
+    if remote_port != DOMAIN {
         return None;
     }
-    facts.local_port = big_endian(ctx, transport + 2)?;
-    let at = payload(ctx, &mut facts, transport)?;
+    let mut facts = facts(ctx, head, IN)?;
+    facts.remote_port = remote_port;
+    facts.local_port = big_endian(ctx, head.transport + 2)?;
+    let at = payload(ctx, &mut facts, head.transport)?;
     let run = run_of(ctx)?;
     facts.cookie = cookie(ctx);
     if !is_home(ctx) {
@@ -68,20 +75,23 @@ fn answer(ctx: &SkBuffContext) -> Option<()> {
 /// A packet goes out.
 #[cgroup_skb(egress)]
 pub fn packet_out(ctx: SkBuffContext) -> i32 {
-    greeting(&ctx);
+    if let Some(head) = head(&ctx) {
+        traffic::count(&ctx, head, OUT);
+        greeting(&ctx, head);
+    }
     1
 }
 
 /// Tells it when it is the first of its connection that carries anything, and may name whom it is for.
 #[inline(always)]
-fn greeting(ctx: &SkBuffContext) -> Option<()> {
-    if !is_first(ctx) {
+fn greeting(ctx: &SkBuffContext, head: Head) -> Option<()> {
+    if head.protocol != TCP || !is_first(ctx) {
         return None;
     }
-    let (mut facts, transport) = ends(ctx, OUT)?;
-    facts.remote_port = big_endian(ctx, transport + 2)?;
-    facts.local_port = big_endian(ctx, transport)?;
-    let at = payload(ctx, &mut facts, transport)?;
+    let mut facts = facts(ctx, head, OUT)?;
+    facts.remote_port = big_endian(ctx, head.transport + 2)?;
+    facts.local_port = big_endian(ctx, head.transport)?;
+    let at = payload(ctx, &mut facts, head.transport)?;
     // A handshake of TLS, or the method of a request of HTTP.
     let first: u8 = ctx.load(at).ok()?;
     if first != HANDSHAKE && !first.is_ascii_uppercase() {
@@ -113,47 +123,79 @@ fn is_first(ctx: &SkBuffContext) -> bool {
     }
 }
 
-/// The other end of a packet that comes in, and where its transport header begins. Extension headers are not looked
-/// behind: no name server answers with one.
+/// The other end of a packet that comes in, and where its transport header begins. Other extension headers than that of
+/// options are not looked behind: no name server answers with one.
 #[inline(always)]
 pub fn network(ctx: &SkBuffContext) -> Option<(PacketFacts, usize)> {
-    ends(ctx, IN)
+    let head = head(ctx)?;
+    Some((facts(ctx, head, IN)?, head.transport))
+}
+
+/// What a packet of TCP or UDP begins with.
+#[derive(Clone, Copy)]
+pub struct Head {
+    /// IPv4 or IPv6.
+    pub family: u16,
+    /// TCP or UDP.
+    pub protocol: u8,
+    /// Where its header begins.
+    pub transport: usize,
 }
 
 /// Where the other end's address stands, IPv4 and IPv6.
-type Way = (usize, usize);
-const IN: Way = (12, 8);
-const OUT: Way = (16, 24);
+pub type Way = (usize, usize);
+/// Of what comes in.
+pub const IN: Way = (12, 8);
+/// Of what goes out.
+pub const OUT: Way = (16, 24);
 
-/// See [`network`].
+/// See [`Head`].
 #[inline(always)]
-fn ends(ctx: &SkBuffContext, (v4, v6): Way) -> Option<(PacketFacts, usize)> {
-    let first: u8 = ctx.load(0).ok()?;
+fn head(ctx: &SkBuffContext) -> Option<Head> {
+    let first: [u8; 10] = ctx.load(0).ok()?;
+    let head = if first[0] >> 4 == 4 {
+        Head { family: AF_INET, protocol: first[9], transport: usize::from(first[0] & 0xf) * 4 }
+    } else if first[6] == HOP_BY_HOP {
+        let [protocol, words]: [u8; 2] = ctx.load(40).ok()?;
+        Head { family: AF_INET6, protocol, transport: 48 + usize::from(words) * 8 }
+    } else {
+        Head { family: AF_INET6, protocol: first[6], transport: 40 }
+    };
+    (head.protocol == UDP || head.protocol == TCP).then_some(head)
+}
+
+/// What is told of a packet, but for its ports.
+#[inline(always)]
+fn facts(ctx: &SkBuffContext, head: Head, (v4, v6): Way) -> Option<PacketFacts> {
     let mut facts = PacketFacts {
         remote: [0; 16],
         cookie: 0,
-        family: AF_INET,
+        family: head.family,
         remote_port: 0,
         local_port: 0,
-        protocol: 0,
+        protocol: head.protocol,
         flags: packet::HOME,
         sequence: 0,
         carried: 0,
         kept: 0,
         padding: 0,
     };
-    let transport = if first >> 4 == 4 {
-        facts.protocol = ctx.load(9).ok()?;
+    if head.family == AF_INET {
         let remote: [u8; 4] = ctx.load(v4).ok()?;
         facts.remote[..4].copy_from_slice(&remote);
-        usize::from(first & 0xf) * 4
     } else {
-        facts.family = AF_INET6;
-        facts.protocol = ctx.load(6).ok()?;
         facts.remote = ctx.load(v6).ok()?;
-        40
-    };
-    (facts.protocol == UDP || facts.protocol == TCP).then_some((facts, transport))
+    }
+    Some(facts)
+}
+
+/// The other end's address in words as they lie; an IPv4 address as it is mapped into IPv6.
+#[inline(always)]
+pub fn remote(ctx: &SkBuffContext, head: Head, (v4, v6): Way) -> Option<[u32; 4]> {
+    if head.family == AF_INET6 {
+        return ctx.load(v6).ok();
+    }
+    Some([0, 0, 0xffff_0000_u32.to_le(), ctx.load(v4).ok()?])
 }
 
 /// A number of two bytes.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use assay::canon::{read, shape::Shape};
 use assay::cli::schemas::{FORMATS, Format};
 use assay::evidence::lint::settings;
-use assay::evidence::{Degradation, Fold, Outcome, ProcessFacts, identity, shapes, wire};
+use assay::evidence::{Degradation, Endpoint, Fold, Outcome, ProcessFacts, identity, shapes, wire};
 use assay::policy::{Context, parse, yaml};
 use assay::profile::effect::{EffectResult, FsEffect, FsOp, HostFrom, NetEffect, NetEffectOp};
 use assay::profile::name::Name;
@@ -161,6 +161,21 @@ fn full_evidence() -> Value {
     observed.programs.insert("/gone".into(), Err("it is no longer there".into()));
     observed.processes =
         vec![ProcessFacts { pid: 7, ppid: 1, programs: vec![vec!["a".into()]], status: Some(9) }];
+    observed.endpoints = vec![
+        Endpoint {
+            proto: "tcp".into(),
+            host: Some("api.test".into()),
+            host_from: Some(HostFrom::Dns),
+            addresses: ["10.0.0.1", "fd00::1"].map(|address| address.parse().expect("an address")).into(),
+            port: 443,
+            connections: Some(3),
+            failed: 1,
+            blocked: 2,
+            bytes: Some((100, 200)),
+            ..Endpoint::default()
+        },
+        Endpoint { proto: "tcp".into(), port: 80, is_served: true, ..Endpoint::default() },
+    ];
     observed.policy_digest = Some(assay::canon::digest::Digest::of(b"policy"));
     observed.counters.insert("observations".into(), u64::MAX);
     for facts in observed.effects.values_mut() {

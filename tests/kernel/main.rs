@@ -61,6 +61,7 @@ mod shutdown;
 mod stability;
 mod stage;
 mod terminal;
+mod traffic;
 mod transparency;
 mod unapplied;
 mod uring;

@@ -265,6 +265,13 @@ fn tally_lines(tally: &Tally) -> Vec<String> {
         counted(tally.programs, "program started", "programs started"),
         counted(tally.connections, "connection", "connections"),
     ];
+    if tally.failed > 0 {
+        let failed = usize::try_from(tally.failed).unwrap_or(usize::MAX);
+        lines.push(counted(failed, "attempt to connect failed", "attempts to connect failed"));
+    }
+    if let Some((out, into)) = tally.bytes {
+        lines.push(format!("{out} bytes sent, {into} received"));
+    }
     if tally.denied > 0 {
         lines.push(counted(tally.denied, "effect denied", "effects denied"));
     }
@@ -429,12 +436,22 @@ mod tests {
 
     #[test]
     fn a_summary_tells_one_fact_a_line() {
-        let mut tally =
-            Tally { run_id: "sandbox_0".into(), written: 1, programs: 2, connections: 0, denied: 0 };
+        let mut tally = Tally {
+            run_id: "sandbox_0".into(),
+            written: 1,
+            programs: 2,
+            connections: 0,
+            failed: 0,
+            bytes: None,
+            denied: 0,
+        };
         let lines = ["run sandbox_0", "1 name written", "2 programs started", "0 connections"];
         assert_eq!(tally_lines(&tally), lines);
         tally.denied = 1;
         assert_eq!(tally_lines(&tally)[4], "1 effect denied");
+        (tally.failed, tally.bytes) = (2, Some((10, 1)));
+        let told = ["2 attempts to connect failed", "10 bytes sent, 1 received", "1 effect denied"];
+        assert_eq!(tally_lines(&tally)[4..], told);
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::canon::digest::Digest;
 pub use crate::enforce::status::{Component, Degradation};
 use crate::observe::loss::{Completeness, LossLedger};
 use crate::profile::effect::{Effect, EffectResult, NetEffectOp};
+pub use crate::profile::endpoints::Endpoint;
 pub use crate::profile::identity::{
     Actor, CANONICALIZER, EffectFacts, Fold, Identity, Outcome, ProcessFacts, Refusal,
 };
@@ -58,6 +59,8 @@ pub struct Observed {
     pub counters: BTreeMap<String, u64>,
     /// Facts per effect; a key for each effect of the identity.
     pub effects: BTreeMap<Effect, EffectFacts>,
+    /// Where it connected, with numbers; by name first, then by address.
+    pub endpoints: Vec<Endpoint>,
     /// What the canonicaliser folded.
     pub folded: Vec<Fold>,
     /// SHA-256 of each program started, by `Name` text; the value says why when it could not be read.

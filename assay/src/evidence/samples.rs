@@ -7,10 +7,10 @@ use crate::canon::value::{Object, Value};
 use crate::canon::{read, write};
 use crate::evidence::events::Emission;
 use crate::evidence::timestamp::Timestamp;
-use crate::evidence::{Coverage, Degradation, EffectFacts, Evidence, Identity, Observed, Outcome};
+use crate::evidence::{Coverage, Degradation, EffectFacts, Endpoint, Evidence, Identity, Observed, Outcome};
 use crate::evidence::{archive, bundle, events, identity, manifest};
 use crate::profile::effect::{
-    Effect, EffectResult, ExecEffect, FsEffect, FsOp, NetEffect, NetEffectOp, Port,
+    Effect, EffectResult, ExecEffect, FsEffect, FsOp, HostFrom, NetEffect, NetEffectOp, Port,
 };
 use crate::profile::name::Name;
 
@@ -69,6 +69,39 @@ pub fn harmless() -> Vec<Effect> {
         fs(FsOp::Rename, "${WORKDIR}/out/a.o", Some("${WORKDIR}/out/b.o"), EffectResult::Ok),
         exec("/usr/bin/make"),
         connect("tcp", "127.0.0.1", Some(8080)),
+    ]
+}
+
+/// Ends of every kind.
+pub fn endpoints() -> Vec<Endpoint> {
+    let addresses = ["10.0.0.1", "fd00::1"].map(|address| address.parse().expect("an address"));
+    vec![
+        Endpoint {
+            proto: "tcp".into(),
+            host: Some("api.test".into()),
+            host_from: Some(HostFrom::Dns),
+            addresses: addresses.into(),
+            port: 443,
+            connections: Some(3),
+            failed: 1,
+            blocked: 2,
+            bytes: Some((100, 200)),
+            ..Endpoint::default()
+        },
+        Endpoint {
+            proto: "sctp".into(),
+            addresses: [addresses[0]].into(),
+            port: 9,
+            connections: Some(1),
+            ..Endpoint::default()
+        },
+        Endpoint {
+            proto: "tcp".into(),
+            port: 80,
+            is_served: true,
+            bytes: Some((5, 6)),
+            ..Endpoint::default()
+        },
     ]
 }
 

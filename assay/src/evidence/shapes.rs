@@ -178,6 +178,7 @@ fn observed() -> Shape {
         always("counters", map(Shape::Count), "counts by name"),
         always("lost", map(Shape::Count), "records that did not arrive, by where they were lost"),
         always("effects", effects, "each effect again, with what is true of this run"),
+        sometimes("endpoints", list(endpoint()), "where it connected, with numbers"),
         always("folded", list(fold), "what the canonicaliser made equal, by rule"),
         always(
             "programs",
@@ -190,6 +191,24 @@ fn observed() -> Shape {
         always("roots", map(Shape::Text), "what the variables stood for"),
         always("not_governed", list(Shape::Text), "standing limits of enforcement here"),
         always("env_removed", list(Shape::Text), "names of variables that were removed; values never"),
+    ])
+}
+
+/// One end of connections.
+fn endpoint() -> Shape {
+    let from = HostFrom::ALL.map(HostFrom::as_str);
+    Shape::Object(vec![
+        always("proto", Shape::Text, "`tcp`, `udp` …"),
+        sometimes("host", Shape::Text, "what the addresses are called"),
+        sometimes("host_from", Shape::Word(from.into()), "how the name is known"),
+        sometimes("addresses", set(Shape::Text), "the addresses"),
+        always("port", Shape::Between(0, u16::MAX.into()), "the port; where the run served, its own"),
+        sometimes("served", Shape::Exactly(true.into()), "others connected to the run here"),
+        sometimes("connections", Shape::Count, "that were made; not told where the run served"),
+        sometimes("failed", Shape::Count, "attempts that came to nothing"),
+        sometimes("blocked", Shape::Count, "attempts that were refused, whoever refused"),
+        sometimes("bytes_out", Shape::Count, "sent, behind TCP's or UDP's header"),
+        sometimes("bytes_in", Shape::Count, "received, behind TCP's or UDP's header"),
     ])
 }
 

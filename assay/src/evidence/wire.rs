@@ -3,6 +3,7 @@
 //! One value, two texts; the digest is over the canonical JSON of `identity` in both. Reading is strict: a key that
 //! is not in the format, another type, a digest that does not fit are errors that name the place.
 
+mod endpoints;
 mod facts;
 
 use std::collections::BTreeMap;
@@ -66,6 +67,7 @@ fn lists_of(observed: &Observed) -> Vec<(&'static str, Node<'_>)> {
     });
     vec![
         ("effects", Node::Map(effects.into())),
+        ("endpoints", Node::List(Box::new(observed.endpoints.iter().map(endpoints::item)))),
         ("folded", Node::List(Box::new(folded))),
         ("processes", Node::List(Box::new(observed.processes.iter().map(|one| Item::Object(process(one)))))),
     ]
@@ -289,6 +291,7 @@ fn read_observed(reader: &Reader<'_>) -> Result<Observed, WireError> {
         duration_ms: reader.count("duration_ms")?,
         counters: reader.counts("counters")?,
         effects: facts::read(&reader.object("effects")?)?,
+        endpoints: endpoints::read(reader)?,
         folded: reader
             .objects("folded")?
             .iter()

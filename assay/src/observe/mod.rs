@@ -20,5 +20,6 @@ pub mod repeats;
 pub mod resolve;
 pub mod stream;
 pub mod trace;
+pub mod traffic;
 pub mod uring;
 pub mod witness;

@@ -8,7 +8,6 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use crate::enforce::status::Degradation;
@@ -18,6 +17,7 @@ use crate::observe::observation::{
     Access, Act, CallResult, Endpoint, ExecAct, FileAct, NetAct, NetOp, Observation, PairAct, PairOp,
     PathRef, PathState,
 };
+use crate::observe::traffic::Traffic;
 
 use super::actors::{ActorTable, Seen};
 use super::acts::{
@@ -25,6 +25,8 @@ use super::acts::{
 };
 use super::barriers::Barriers;
 use super::effect::{Effect, EffectResult};
+pub use super::endpoints::NetPlace;
+use super::endpoints::{Endpoint as CountedEnd, Endpoints};
 use super::hosts::Hosts;
 use super::identity::{Details, EffectFacts, Fold, Identity, Outcome, ProcessFacts};
 use super::name::Name;
@@ -94,6 +96,8 @@ pub struct Canonical {
     pub folded: Vec<Fold>,
     /// Counters by name; zeros are absent.
     pub counters: BTreeMap<String, u64>,
+    /// Where it connected, with numbers.
+    pub endpoints: Vec<CountedEnd>,
     /// The process tree, in order of birth.
     pub processes: Vec<ProcessFacts>,
     /// Every program, script and interpreter started: name in the identity → path as seen, to take its digest from.
@@ -121,6 +125,7 @@ pub struct Canonicalizer {
     pub(super) gaps: BTreeSet<Gap>,
     pub(super) blind: BTreeMap<&'static str, u64>,
     pub(super) hosts: Hosts,
+    pub(super) endpoints: Endpoints,
     /// How many acts the observation under way stands for.
     weight: u64,
 }
@@ -166,21 +171,6 @@ pub struct NetFact {
     pub result: EffectResult,
 }
 
-/// Where a socket act went.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NetPlace {
-    /// Address and port.
-    Inet(IpAddr, u16),
-    /// A socket's path.
-    Path(PathId),
-    /// An abstract name.
-    Abstract(Vec<u8>),
-    /// None that is told.
-    None,
-    /// It could not be read.
-    Unreadable,
-}
-
 /// The most distinct facts kept; a run with more is told with a gap.
 const MAX_FACTS: usize = 8_000_000;
 /// The most templates kept.
@@ -204,6 +194,7 @@ impl Canonicalizer {
             gaps: BTreeSet::new(),
             blind: BTreeMap::new(),
             hosts: Hosts::default(),
+            endpoints: Endpoints::default(),
             weight: 1,
         };
         for argument in &canonicalizer.context.command.clone() {
@@ -244,6 +235,11 @@ impl Canonicalizer {
             Act::Namespaces(_) | Act::Fork { .. } | Act::Exit { .. } | Act::Named(_) => {}
             Act::Blind { means, .. } => *self.blind.entry(means).or_default() += 1,
         }
+    }
+
+    /// Takes what the kernel half counted of packets.
+    pub fn measure(&mut self, traffic: Traffic) {
+        self.endpoints.measured = Some(traffic);
     }
 
     /// The identity, and everything that goes with it.
@@ -337,6 +333,7 @@ impl Canonicalizer {
     }
 
     fn observe_net(&mut self, observation: &Observation, act: &NetAct) {
+        self.endpoints.see(act, observation.result);
         let class = class_of_net(act.op);
         let result = match &act.endpoint {
             Endpoint::UnixPath(path) => self.judge(class, observation.result, path, None),

@@ -9,6 +9,7 @@ pub mod diff;
 pub mod drawn;
 pub mod effect;
 pub mod effort;
+pub mod endpoints;
 pub mod fold_rule;
 pub mod hosts;
 pub mod identity;

@@ -108,6 +108,7 @@ impl Settled {
                 degradations,
             },
             counters: counters(run, names, &facts, &secrets),
+            endpoints: run.endpoints.told(&run.hosts),
             facts,
             details: Details { parts, ports: self.ports },
             folded,
@@ -154,6 +155,11 @@ fn counters(
     }
     for (rule, count) in secrets.counts() {
         set(&format!("secrets_redacted.{rule}"), *count);
+    }
+    set("endpoints_untold", run.endpoints.untold);
+    if let Some(traffic) = &run.endpoints.measured {
+        set("traffic_beyond.bytes_out", traffic.beyond.bytes_out);
+        set("traffic_beyond.bytes_in", traffic.beyond.bytes_in);
     }
     for (means, count) in &run.blind {
         set(&format!("blind.{means}"), *count);

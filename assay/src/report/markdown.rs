@@ -29,6 +29,7 @@ pub fn write(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     files(out, evidence)?;
     network::network(out, evidence)?;
     processes(out, &evidence.observed.processes)?;
+    network::traffic(out, evidence)?;
     about(out, evidence)
 }
 

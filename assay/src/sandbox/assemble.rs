@@ -183,6 +183,7 @@ pub fn evidence(
         duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
         counters,
         effects: canonical.facts,
+        endpoints: canonical.endpoints,
         folded: canonical.folded,
         programs,
         processes: canonical.processes,
@@ -241,6 +242,10 @@ pub struct Tally {
     pub programs: usize,
     /// Connections and sends to addresses that happened.
     pub connections: usize,
+    /// Attempts to connect that came to nothing.
+    pub failed: u64,
+    /// Bytes sent and received; `None` where they were not counted.
+    pub bytes: Option<(u64, u64)>,
     /// Effects that were denied, whoever denied them.
     pub denied: usize,
 }
@@ -263,8 +268,19 @@ pub fn tally(evidence: &Evidence) -> Option<Tally> {
         connections: happened(
             |effect| matches!(effect, Effect::Net(net) if matches!(net.op, NetEffectOp::Connect | NetEffectOp::Send)),
         ),
+        failed: evidence.observed.endpoints.iter().map(|end| end.failed).sum(),
+        bytes: bytes(evidence),
         denied: effects().filter(|effect| effect.result() == EffectResult::Denied).count(),
     })
+}
+
+/// Bytes to and from all ends, those without room of their own included.
+fn bytes(evidence: &Evidence) -> Option<(u64, u64)> {
+    let beyond = |way: &str| evidence.observed.counters.get(way).copied().unwrap_or(0);
+    let counted: Vec<(u64, u64)> = evidence.observed.endpoints.iter().filter_map(|end| end.bytes).collect();
+    let sums = counted.iter().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    (!counted.is_empty())
+        .then(|| (sums.0 + beyond("traffic_beyond.bytes_out"), sums.1 + beyond("traffic_beyond.bytes_in")))
 }
 
 /// Effects that the policy does not authorise and nothing stopped.

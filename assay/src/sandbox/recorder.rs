@@ -407,6 +407,10 @@ fn close(
             }
         }
     }
+    let traffic = observer.traffic();
+    if let (Ok(Some(traffic)), Some(canonicalizer)) = (&traffic, &mut canonicalizer) {
+        canonicalizer.measure(traffic.clone());
+    }
     let totals =
         pipeline.finish(|observation| take(&observation, &mut sinks, &mut canonicalizer, &mut withheld));
     let comparison = totals.witness.clone();
@@ -416,6 +420,9 @@ fn close(
     assemble::admit_left(&mut record.ledger, ended.descendants);
     if let Some(why) = observer.unseen_packets() {
         record.ledger.admit(Kind::Net, "names-not-seen", why);
+    }
+    if let Err(error) = &traffic {
+        record.ledger.admit(Kind::Net, "traffic-unknown", error.to_string());
     }
     let no_witness = observer.no_witness().map(ToOwned::to_owned);
     let witness_counts = observer.witness_counts();

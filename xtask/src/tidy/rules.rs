@@ -50,7 +50,14 @@ pub const IMPORTS: &[Imports] = &[
     },
     Imports {
         module: "profile",
-        may_import: &["canon", "observe::errno", "observe::observation", "observe::loss", "enforce::status"],
+        may_import: &[
+            "canon",
+            "observe::errno",
+            "observe::observation",
+            "observe::loss",
+            "observe::traffic",
+            "enforce::status",
+        ],
     },
     // A policy has a digest, which the evidence names.
     Imports { module: "policy", may_import: &["canon", "profile::acts", "profile::effect", "profile::name"] },

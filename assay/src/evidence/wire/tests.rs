@@ -28,6 +28,7 @@ fn full() -> Evidence {
     ];
     evidence.observed.counters =
         BTreeMap::from([("observations".into(), u64::MAX), ("failed.ENOENT".into(), 3)]);
+    evidence.observed.endpoints = samples::endpoints();
     evidence.observed.not_governed = vec!["attr".into()];
     evidence.observed.env_removed = vec!["GITHUB_TOKEN".into()];
     evidence.observed.roots = BTreeMap::from([("HOME".into(), "/home/u".into())]);

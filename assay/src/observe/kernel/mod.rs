@@ -12,6 +12,7 @@ pub mod programs;
 pub mod ring;
 #[cfg(test)]
 mod stack;
+mod traffic;
 mod witness;
 
 pub use observer::{Observer, ObserverConfig};

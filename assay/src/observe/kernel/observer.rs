@@ -11,6 +11,7 @@ use super::counted::Counted;
 use super::late::LateLook;
 use super::programs::{Counters, Counting, InheritedFile, Programs, ProgramsError};
 use super::ring::Ring;
+use crate::observe::traffic::Traffic;
 use crate::observe::witness::WitnessCounts;
 
 /// Records handed out before others get their turn.
@@ -127,6 +128,11 @@ impl Observer {
     /// What was counted and not sent.
     pub fn counted(&self) -> Result<Counted, ProgramsError> {
         self.programs.counted()
+    }
+
+    /// What went over the network, by its ends; `None` where packets are not seen.
+    pub fn traffic(&self) -> Result<Option<Traffic>, ProgramsError> {
+        self.programs.traffic()
     }
 
     /// How often the kernel passed over a program.

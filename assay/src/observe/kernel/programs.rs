@@ -23,8 +23,9 @@ use super::counted::Counted;
 use super::object::{Loaded, Made, ObjectError, Wanted};
 use super::observer::ObserverConfig;
 use super::plan::{Plan, PlanError, plan};
-use super::witness;
+use super::{traffic, witness};
 use crate::host::{bpf_syscall, hook_programs, netns};
+use crate::observe::traffic::Traffic;
 use crate::observe::witness::WitnessCounts;
 
 /// The object, checked in; its digest is in the evidence.
@@ -270,6 +271,14 @@ impl Programs {
         let map = |name: &'static str| self.loaded.maps.get(name).ok_or_else(|| no_map(name));
         Counted::read(map(names::REPEATS)?, map(names::REPEATED)?, map(names::FAILED)?)
             .map_err(|error| bad_map(names::REPEATS, error))
+    }
+
+    /// What went over the network; `None` where packets are not seen.
+    pub fn traffic(&self) -> Result<Option<Traffic>, ProgramsError> {
+        if self.unseen_packets.is_some() {
+            return Ok(None);
+        }
+        traffic::read(&self.loaded).map(Some).map_err(|reason| bad_map(names::TRAFFIC, reason))
     }
 
     /// How often the kernel passed over a program because it was running already on that processor, for whichever task of

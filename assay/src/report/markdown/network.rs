@@ -1,8 +1,8 @@
-//! The table of the network: where it connected, by name first, then by address. Pure.
+//! The tables of the network: where it connected, by name first, then by address; and how much went there. Pure.
 
 use std::io::{self, Write};
 
-use super::{cell, table};
+use super::{cell, shortened, table};
 use crate::evidence::{EffectFacts, Evidence, events};
 use crate::profile::effect::{Effect, NetEffect};
 
@@ -38,6 +38,50 @@ pub(super) fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()
         return writeln!(out, "None.");
     }
     table(out, &["what", "protocol", "endpoint", "name", "addresses", "result", "times"], &rows)
+}
+
+/// How often it connected to each end, and how much went there and came from there.
+pub(super) fn traffic(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
+    let ends = &evidence.observed.endpoints;
+    if ends.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n## Traffic\n")?;
+    let number = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+    let rows: Vec<Vec<String>> = ends
+        .iter()
+        .map(|end| {
+            let addresses: Vec<String> = end.addresses.iter().map(ToString::to_string).collect();
+            let place = match &end.host {
+                _ if end.is_served => "others, to this port".to_owned(),
+                Some(host) => cell(host),
+                None => String::new(),
+            };
+            vec![
+                place,
+                shortened(&addresses.join(", "), 1000),
+                cell(&end.proto),
+                end.port.to_string(),
+                number(end.connections),
+                end.failed.to_string(),
+                end.blocked.to_string(),
+                number(end.bytes.map(|(out, _)| out)),
+                number(end.bytes.map(|(_, into)| into)),
+            ]
+        })
+        .collect();
+    let head = [
+        "name",
+        "addresses",
+        "protocol",
+        "port",
+        "connections",
+        "failed",
+        "blocked",
+        "bytes out",
+        "bytes in",
+    ];
+    table(out, &head, &rows)
 }
 
 /// Where its name is from, or which name was only claimed for its address; and what it was asked for besides.

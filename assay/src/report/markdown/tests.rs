@@ -37,6 +37,22 @@ fn a_quiet_run_says_so_on_the_first_screen() {
 }
 
 #[test]
+fn how_much_went_where_is_a_table() {
+    let mut evidence = samples::evidence(samples::harmless(), Vec::new());
+    assert!(!report(&evidence).contains("## Traffic"));
+    evidence.observed.endpoints = samples::endpoints();
+    has(
+        &evidence,
+        &[
+            "## Traffic",
+            "| `api.test` | 10.0.0.1, fd00::1 | `tcp` | 443 | 3 | 1 | 2 | 100 | 200 |",
+            "|  | 10.0.0.1 | `sctp` | 9 | 1 | 0 | 0 |  |  |",
+            "| others, to this port |  | `tcp` | 80 |  | 0 | 0 | 5 | 6 |",
+        ],
+    );
+}
+
+#[test]
 fn what_matters_stands_first() {
     let effects = vec![
         samples::fs(FsOp::Write, "${HOME}/.bashrc", None, EffectResult::Ok),
