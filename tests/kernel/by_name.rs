@@ -396,3 +396,163 @@ except TimeoutError:
         assert!(pair != [true, true], "{line:?}: delivered and not noted");
     }
 }
+
+/// A server that gives another address each time, for no time at all; the one with `dual` in its name has one of each kind.
+const ROTATES: &str = r"
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind(('10.9.0.2', 53))
+turns = 0
+while True:
+    ask, peer = server.recvfrom(512)
+    end = 12
+    while ask[end]: end += 1 + ask[end]
+    kind = ask[end + 2]
+    record = b'\xc0\x0c\0' + bytes([kind]) + b'\0\1\0\0\0\0\0'
+    if kind == 1:
+        record += b'\4\x0a\x09\0' + bytes([[1, 3, 4][turns % 3] if b'rotates' in ask else 5])
+        turns += b'rotates' in ask
+    elif b'dual' in ask:
+        record += b'\x10\xfd\x09' + bytes(13) + b'\5'
+    else:
+        record = b''
+    server.sendto(ask[:2] + b'\x81\x80\0\1\0' + bytes([bool(record)]) + b'\0\0\0\0' + ask[12:end + 5] + record, peer)
+";
+
+#[test]
+fn answers_that_change_each_time_are_followed_and_open_nothing_ahead() {
+    if !is_possible("answers_that_change_each_time_are_followed_and_open_nothing_ahead") {
+        return;
+    }
+    let mut network = Network::with(&["other.test,10.9.0.1"]);
+    network.resolv_conf = "nameserver 10.9.0.2\n".into();
+    network.servers += "python3 rotates >/dev/null 2>&1 &\nended=\"$ended $!\"\n\
+        for try in $(seq 100); do ss -Hlun 'src 10.9.0.2:53' | grep -q . && break; sleep 0.05; done\n";
+    std::fs::write(network.folder().join("rotates"), ROTATES).expect("a script");
+    let lines = [
+        curl("-4 http://rotates.test/"),
+        // What the next answer will give is not allowed by the last.
+        curl("http://10.9.0.3/"),
+        curl("-4 http://rotates.test/"),
+        curl("http://10.9.0.3/"),
+        curl("http://10.9.0.4/"),
+        curl("-4 http://rotates.test/"),
+        curl("-4 http://rotates.test/"),
+        // Both kinds of address, whichever is preferred.
+        curl("-6 http://dual.test/"),
+        curl("-4 http://dual.test/"),
+        curl("'http://[fd09::5]/'"),
+        curl("'http://[fd09::4]/'"),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let (outcomes, ran) = outcomes(&network, "{allow: ['rotates.test:80', 'dual.test:80']}", &lines);
+    let want = [true, false, true, true, false, true, true, true, true, true, false];
+    assert_eq!(outcomes, want, "{}", text(&ran.output.stderr));
+    let reached = ended(&ran, EffectResult::Ok);
+    assert_eq!(reached, set(&["dual.test 80", "rotates.test 80"]), "{reached:?}");
+}
+
+#[test]
+fn an_alias_of_a_denied_name_is_denied() {
+    if !is_possible("an_alias_of_a_denied_name_is_denied") {
+        return;
+    }
+    let mut network = Network::with(&["bad.else,10.9.0.1", "good.else,10.9.0.2"]);
+    network.names.push("--cname=alias.test,bad.else --cname=fine.test,good.else".into());
+    let lines = [
+        curl("http://alias.test/"),
+        curl("http://fine.test/"),
+        curl("http://10.9.0.1/"),
+        curl("http://bad.else/"),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let net = "{allow: ['alias.test:80', 'fine.test:80'], deny: ['bad.else']}";
+    let (outcomes, ran) = outcomes(&network, net, &lines);
+    assert_eq!(outcomes, [false, true, false, false], "{}", text(&ran.output.stderr));
+}
+
+/// A proxy that connects to whatever it is asked for.
+const PROXY: &str = r"
+import socket, threading
+def serve(peer):
+    line = peer.recv(4096).split(b' ')[1].decode()
+    host, port = line.rsplit(':', 1)
+    there = socket.create_connection((host, int(port)))
+    peer.sendall(b'HTTP/1.1 200 OK\r\n\r\n')
+    def copy(source, to):
+        while data := source.recv(65536): to.sendall(data)
+        to.shutdown(socket.SHUT_WR)
+    threading.Thread(target=copy, args=(there, peer)).start()
+    copy(peer, there)
+server = socket.create_server(('', 3128))
+while True: threading.Thread(target=serve, args=(server.accept()[0],)).start()
+";
+
+/// A proxy is an end like any other: what it does for whoever asks happens outside the run, and the record ends at it.
+#[test]
+fn a_proxy_is_reached_where_it_is_allowed_and_told_as_the_end() {
+    if !is_possible("a_proxy_is_reached_where_it_is_allowed_and_told_as_the_end") {
+        return;
+    }
+    let mut network = Network::with(&["api.test,10.9.0.1", "proxy.test,10.9.0.2", "bad.test,10.9.0.4"]);
+    network.servers += "python3 proxy >/dev/null 2>&1 &\nended=\"$ended $!\"\n\
+        for try in $(seq 100); do ss -Hltn sport = 3128 | grep -q . && break; sleep 0.05; done\n";
+    std::fs::write(network.folder().join("proxy"), PROXY).expect("a script");
+    let through = |proxy: &str| curl(&format!("--proxytunnel -x http://{proxy}:3128 http://10.9.0.4/"));
+    let lines = [through("10.9.0.3"), through("api.test"), through("bad.test"), through("proxy.test")];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let net = "{allow: ['api.test:80', 'proxy.test:3128'], deny: ['bad.test']}";
+    let (outcomes, ran) = outcomes(&network, net, &lines);
+    assert_eq!(outcomes, [false, false, false, true], "{}", text(&ran.output.stderr));
+    assert_eq!(ended(&ran, EffectResult::Ok), set(&["proxy.test 3128"]));
+    let refused = ["10.9.0.3 3128", "api.test 3128", "bad.test 3128"];
+    assert_eq!(ended(&ran, EffectResult::Denied), set(&refused));
+}
+
+/// Calls that name an address without being a connect, or a second one on a socket that has one.
+const OTHER_CALLS: &str = r"
+import socket, sys
+how = sys.argv[1]
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+tcp = socket.socket()
+if how == 'fast-open':
+    tcp.sendto(b'GET / HTTP/1.0\r\n\r\n', 0x20000000, ('10.9.0.4', 80))
+elif how == 'again':
+    tcp.connect(('10.9.0.1', 80))
+    # AF_UNSPEC takes the connection away.
+    import ctypes
+    assert ctypes.CDLL(None).connect(tcp.fileno(), bytes(16), 16) == 0
+    tcp.connect(('10.9.0.4', 80))
+elif how == 'beside':
+    udp.connect(('10.9.0.1', 80)); udp.sendto(b'secret', ('10.9.0.4', 80))
+elif how == 'message':
+    udp.sendmsg([b'secret'], [], 0, ('10.9.0.4', 80))
+elif how == 'mapped':
+    socket.socket(socket.AF_INET6).connect(('::ffff:10.9.0.4', 80))
+elif how == 'reuse':
+    # The port of a connection that stands, for another one.
+    for host in ['10.9.0.1', '10.9.0.4']:
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        one.bind(('0.0.0.0', 45045)); one.connect((host, 80))
+elif how == 'allowed':
+    tcp.connect(('10.9.0.1', 80)); udp.connect(('10.9.0.1', 80)); udp.send(b'x')
+";
+
+#[test]
+fn no_other_call_reaches_an_address_that_no_name_allows() {
+    if !is_possible("no_other_call_reaches_an_address_that_no_name_allows") {
+        return;
+    }
+    let network = Network::with(&["api.test,10.9.0.1"]);
+    std::fs::write(network.folder().join("calls"), OTHER_CALLS).expect("a script");
+    let calls = ["fast-open", "again", "beside", "message", "mapped", "reuse", "allowed"];
+    let mut lines = vec![curl("http://api.test/")];
+    lines.extend(calls.map(|how| format!("python3 calls {how}")));
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let (outcomes, ran) = outcomes(&network, "{allow: ['api.test:80']}", &lines);
+    let want = [true, false, false, false, false, false, false, true];
+    assert_eq!(outcomes, want, "{}", text(&ran.output.stderr));
+    // That each of them was refused, and did not fail for another reason.
+    let errors = text(&ran.output.stderr);
+    assert_eq!(errors.matches("PermissionError").count(), 6, "{errors}");
+}
