@@ -8,6 +8,7 @@ mod formats;
 mod freshness;
 mod guides;
 mod independent;
+mod memory;
 mod messages;
 mod mutations;
 mod nothing_runs;
