@@ -256,16 +256,12 @@ impl Recorder {
     fn drain(&mut self) -> usize {
         let Some(recording) = &mut self.recording else { return 0 };
         let (sinks, spool) = (&mut self.sinks, &mut self.spool);
-        let count = self.observer.drain(|record| {
+        self.observer.drain(|record| {
             if let Some(spool) = spool {
                 spool.push(record);
             }
             recording.push(record, sinks);
-        });
-        if let Some(spool) = spool.as_mut().filter(|_| count > 0) {
-            spool.flush();
-        }
-        count
+        })
     }
 
     /// From here on what is read is kept for an heir, too.
@@ -286,10 +282,14 @@ impl Recorder {
         let mut file = spool.into_file();
         file.rewind()?;
         let mut records = RecordReader::headless(BufReader::with_capacity(1 << 18, file), recording.subject);
-        // Half a record at its end did not arrive, and is counted so.
+        let mut last = Vec::new();
+        // Half a record at its end is whole in the ring.
         while let Ok(Some(record)) = records.next_record() {
             recording.push(record, &mut self.sinks);
+            last.clear();
+            last.extend_from_slice(record);
         }
+        self.observer.has_read(&last);
         Ok(())
     }
 }

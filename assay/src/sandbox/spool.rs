@@ -1,4 +1,7 @@
 //! Records as they came off the ring, kept in memory that outlives this process, for who has to go on without it.
+//!
+//! A record is here before the ring is told that it was read ([`Spool::push`]), so that at any moment the next reader finds
+//! it in one of the two: the last one here may still be in the ring, and is recognised there.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -8,14 +11,10 @@ use rustix::fs::MemfdFlags;
 /// More than this is not kept: what an heir then lacks is counted as lost. Some hundred thousand records.
 pub const LIMIT: u64 = 256 << 20;
 
-/// Bytes gathered before they are handed to the kernel.
-const BUFFER: usize = 1 << 17;
-
 /// Records in the making of a spool.
 #[derive(Debug)]
 pub struct Spool {
     file: File,
-    buffer: Vec<u8>,
     room: u64,
 }
 
@@ -23,28 +22,16 @@ impl Spool {
     /// An empty one. It has no name anywhere and goes with the last process that has it open.
     pub fn create() -> io::Result<Self> {
         let file = File::from(rustix::fs::memfd_create("assay-spool", MemfdFlags::CLOEXEC)?);
-        Ok(Self { file, buffer: Vec::with_capacity(BUFFER), room: LIMIT })
+        Ok(Self { file, room: LIMIT })
     }
 
-    /// Adds a record.
+    /// Adds a record. Each is handed to the kernel at once: what is gathered here dies with us.
     pub fn push(&mut self, record: &[u8]) {
         // Once one has no room none has any, so that what is kept has no hole.
         self.room = self.room.saturating_sub(record.len() as u64);
-        if self.room == 0 {
-            return;
-        }
-        if self.buffer.len() + record.len() > BUFFER {
-            self.flush();
-        }
-        self.buffer.extend_from_slice(record);
-    }
-
-    /// Hands on what was gathered.
-    pub fn flush(&mut self) {
-        if !self.buffer.is_empty() && self.file.write_all(&self.buffer).is_err() {
+        if self.room > 0 && self.file.write_all(record).is_err() {
             self.room = 0;
         }
-        self.buffer.clear();
     }
 
     /// What its writer handed on, to be read from the start.
@@ -68,13 +55,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_on_is_there() {
+    fn what_was_pushed_is_there_at_once() {
         let mut spool = Spool::create().unwrap();
-        spool.push(b"one");
-        spool.push(&vec![b'x'; BUFFER]);
-        spool.flush();
-        spool.push(b"not yet");
-        assert_eq!(kept(spool), [b"one".as_slice(), &vec![b'x'; BUFFER]].concat());
+        let mut other = spool.file.try_clone().unwrap();
+        for record in [b"one".as_slice(), &vec![b'x'; 100_000], b"three"] {
+            spool.push(record);
+            let end = other.stream_position().unwrap();
+            let mut bytes = vec![0; record.len()];
+            rustix::io::pread(&other, &mut bytes[..], end - record.len() as u64).unwrap();
+            assert_eq!(bytes, record);
+        }
+        assert_eq!(kept(spool).len(), 3 + 100_000 + 5);
     }
 
     #[test]
@@ -84,7 +75,6 @@ mod tests {
         spool.push(b"four");
         spool.push(b"more than that");
         spool.push(b"x");
-        spool.flush();
         assert_eq!(kept(spool), b"four");
     }
 }

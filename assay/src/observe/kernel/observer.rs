@@ -74,6 +74,15 @@ impl Observer {
         self.witness_ring.as_mut().map_or(Ok(()), Ring::reopen)
     }
 
+    /// Names the last record that the process before this one is known to have read, with what a look added to it: the
+    /// ring may not have been told.
+    pub fn has_read(&mut self, last: &[u8]) {
+        self.ring.pass_over(last);
+        if let Some(ring) = &mut self.witness_ring {
+            ring.pass_over(last);
+        }
+    }
+
     /// Sleeps until it is worth looking for records.
     pub async fn wait(&mut self) {
         self.ring.wait().await;
