@@ -86,7 +86,11 @@ impl<'a> Namer<'a> {
                 })
                 .collect(),
             words: Words::of(&run.context.command),
-            clock: started_at.map(|start| (start, ended_at.unwrap_or(start).max(start))),
+            // Somebody may have set the clock back meanwhile; then names were made by both.
+            clock: started_at.map(|start| {
+                let end = ended_at.unwrap_or(start);
+                (start.min(end), start.max(end))
+            }),
             user: run.context.roots.user.as_deref(),
             fan_out,
             counting: counting_places(&run.paths, &run.processes),

@@ -682,3 +682,26 @@ fn a_name_is_drawn_where_a_program_that_draws_such_names_made_it() {
     assert_eq!(made_by("/usr/bin/zip"), ["/srv/stations", "/srv/zi${RANDOM}"]);
     assert_eq!(made_by("/usr/bin/python3"), ["/srv/stations", "/srv/zigzag01"]);
 }
+
+#[test]
+fn a_clock_that_is_set_during_the_run_changes_neither_names_nor_order() {
+    const START: u64 = 1_795_979_501;
+    const YEAR: u64 = 365 * 86_400;
+    let identity = |step: &dyn Fn(u64) -> u64| {
+        let mut run = Run::new(7);
+        run.create(&format!("/var/log/before-{}.log", START + 2));
+        run.create(&format!("/var/log/after-{}.log", step(START + 4)));
+        run.file(FileOp::Unlink, &format!("/var/log/after-{}.log", step(START + 4)), &[], 0);
+        let mut canonicalizer = Canonicalizer::new(context(&["x"], 7));
+        for observation in &run.observations {
+            canonicalizer.observe(observation);
+        }
+        canonicalizer.finish(RunEnd { ended_at: Some(step(START + 60)), ..end() }).identity
+    };
+    let steady = identity(&|time| time);
+    assert!(steady.effects.iter().all(|effect| line(effect).contains("-${TIME}.log")), "{steady:?}");
+    assert_eq!(steady.effects.len(), 3);
+    assert_eq!(identity(&|time| time + YEAR), steady, "forward");
+    assert_eq!(identity(&|time| time - YEAR), steady, "back");
+    assert_eq!(identity(&|time| time - 3600), steady, "back by an hour");
+}
