@@ -354,4 +354,24 @@ mod tests {
         assert_eq!(told.matches(OBSERVER_DIED).count(), Kind::ALL.len(), "{told}");
         assert!(!told.contains("record-not-taken-over"), "{told}");
     }
+
+    #[test]
+    fn what_the_kernel_passed_over_is_admitted_of_every_kind() {
+        let admitted = |skipped| {
+            let mut ledger = LossLedger::default();
+            admit_skipped(&mut ledger, skipped);
+            ledger
+        };
+        assert!(Kind::ALL.iter().all(|kind| admitted(Ok(0)).completeness(*kind) == Completeness::Complete));
+        let unknown = ProgramsError::Map { map: "TAILS", reason: "gone".into() };
+        for (skipped, reason, detail) in
+            [(Ok(3), "probes-skipped", "3 times"), (Err(unknown), "losses-unknown", "gone")]
+        {
+            let ledger = admitted(skipped);
+            assert!(Kind::ALL.iter().all(|kind| ledger.completeness(*kind) == Completeness::Partial));
+            let told = format!("{ledger:?}");
+            assert_eq!(told.matches(reason).count(), Kind::ALL.len(), "{told}");
+            assert_eq!(told.matches(detail).count(), Kind::ALL.len(), "{told}");
+        }
+    }
 }

@@ -218,9 +218,8 @@ impl Programs {
 
     /// What the second witness sent and lost.
     pub fn witness_counts(&self) -> Result<WitnessCounts, ProgramsError> {
-        let skipped = self.told_of_each("recursion_misses:", witness::is_hook)?;
-        witness::counts(&self.loaded, skipped.into_iter().map(|(_, times)| times).sum())
-            .map_err(|error| bad_map(names::WITNESS_TALLY, error))
+        let skipped = self.passed_over(witness::is_hook)?;
+        witness::counts(&self.loaded, skipped).map_err(|error| bad_map(names::WITNESS_TALLY, error))
     }
 
     fn note_names(&mut self, group: &Path, wanted: &NamesWanted) -> Result<(), String> {
@@ -284,26 +283,41 @@ impl Programs {
     /// How often the kernel passed over a program because it was running already on that processor, for whichever task of
     /// the host.
     pub fn skipped(&self) -> Result<u64, ProgramsError> {
-        let of_first = self.told_of_each("recursion_misses:", |place| !witness::is_hook(place))?;
-        Ok(of_first.into_iter().map(|(_, times)| times).sum())
+        self.passed_over(|place| !witness::is_hook(place))
+    }
+
+    /// The same of programs with such a place. A kernel that does not tell has not said that it passed over none.
+    fn passed_over(&self, is_asked: impl Fn(Place) -> bool) -> Result<u64, ProgramsError> {
+        const WHAT: &str = "recursion_misses:";
+        let untold = |program| bad_map(program, format!("the kernel does not tell `{WHAT}`"));
+        let told = self.told_of_each(WHAT, is_asked)?;
+        told.into_iter().map(|(program, times)| times.ok_or_else(|| untold(program))).sum()
     }
 
     /// How many instructions the verifier went through for each program. 0 on kernels that do not tell (before 5.16).
     pub fn verified(&self) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
-        self.told_of_each("verified_insns:", |place| !witness::is_hook(place))
+        self.verified_of(|place| !witness::is_hook(place))
     }
 
     /// The same, for the programs of the second witness.
     pub fn verified_hooks(&self) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
-        self.told_of_each("verified_insns:", witness::is_hook)
+        self.verified_of(witness::is_hook)
     }
 
-    /// A number that the kernel keeps of each program, for those with such a place.
+    fn verified_of(
+        &self,
+        is_asked: impl Fn(Place) -> bool,
+    ) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
+        let told = self.told_of_each("verified_insns:", is_asked)?;
+        Ok(told.into_iter().map(|(program, count)| (program, count.unwrap_or(0))).collect())
+    }
+
+    /// A number that the kernel keeps of each program, for those with such a place; `None` where it tells none.
     fn told_of_each(
         &self,
         what: &str,
         is_asked: impl Fn(Place) -> bool,
-    ) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
+    ) -> Result<Vec<(&'static str, Option<u64>)>, ProgramsError> {
         let mut all = Vec::new();
         for program in PROGRAMS.into_iter().filter(|program| is_asked(program.place)) {
             let Some(fd) = self.loaded.programs.get(program.name) else { continue };
@@ -311,7 +325,7 @@ impl Programs {
             let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
             let info = fs::read_to_string(&path).map_err(|error| bad_map(names::TAILS, error))?;
             let told = info.lines().find_map(|line| line.strip_prefix(what));
-            all.push((program.name, told.and_then(|number| number.trim().parse().ok()).unwrap_or(0)));
+            all.push((program.name, told.and_then(|number| number.trim().parse().ok())));
         }
         Ok(all)
     }
