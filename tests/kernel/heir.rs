@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use assay::canon::digest::Digest;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::harness::sandbox::{
     ASSAY, Running, children_of, every_file, groups_of, is_running, json, sandbox, wait_until,
 };
-use crate::needs::{Need, are_met};
+use crate::needs::{Need, are_met, memory_limits};
 
 const NEEDS: [Need; 3] = [Need::Root, Need::Btf, Need::CgroupV2];
 
@@ -152,22 +152,63 @@ fn killed_at_any_moment_nothing_that_was_done_is_missing_or_told_twice() {
         for part in ["records-unaccounted", "records-lost", "record-not-taken-over"] {
             assert!(!told.contains(part), "{micros}: {part}: {told}");
         }
-        let folder = format!("{}/f/", base.path().display());
-        let trace = fs::read_to_string(base.path().join("t")).expect("a trace");
-        let mut names: Vec<String> = trace
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).expect("whole lines"))
-            .filter(|line| line["op"] == "open")
-            .filter_map(|line| line["path"].as_str()?.strip_prefix(&folder).map(str::to_owned))
-            .collect();
-        let made = fs::read_dir(base.path().join("f")).expect("a folder");
-        let mut made: Vec<String> =
-            made.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
-        names.sort_unstable();
-        made.sort_unstable();
-        assert!(made.len() > 2000, "{micros}");
-        assert!(names == made, "{micros}: {} told, {} made", names.len(), made.len());
+        check_files(base.path(), 2000);
     }
+}
+
+/// An observer that gets no more memory ends as one that is killed does, and its heir tells all the same.
+#[test]
+fn an_observer_that_runs_out_of_memory_leaves_a_record() {
+    let test = "heir::an_observer_that_runs_out_of_memory_leaves_a_record";
+    if !are_met(test, &[NEEDS[0], NEEDS[1], NEEDS[2], Need::MemoryLimits]) {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    fs::create_dir(base.path().join("f")).expect("a folder");
+    let script = "touch ready; until [ -e go ]; do sleep 0.01; done; \
+                  i=0; while :; do echo > f/$i; i=$((i+1)); done";
+    let mut child = start(base.path(), &["--dry-run", "--trace", "t"], &["sh", "-c", script]);
+    let maker = child.id();
+    wait_until("the command runs", || base.path().join("ready").exists());
+    // It keeps what it has; what it keeps of the run from here on soon finds no room. Nobody else is in there.
+    let (root, limit) = memory_limits().expect("it was asked for");
+    let group = Group(root.join(format!("assay-test-memory-{}", std::process::id())));
+    fs::create_dir(&group.0).expect("a group");
+    fs::write(group.0.join(limit), (1 << 20).to_string()).expect("its limit");
+    fs::write(group.0.join("cgroup.procs"), maker.to_string()).expect("to move the observer");
+    fs::write(base.path().join("go"), "").expect("a file");
+    assert_eq!(child.wait().signal(), Some(9));
+    let told = check_record(base.path(), &settled(base.path(), maker, &[]));
+    assert!(!told.contains("records-unaccounted"), "{told}");
+    check_files(base.path(), 100);
+}
+
+/// A control group that goes with the test.
+struct Group(PathBuf);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        fs::remove_dir(&self.0).ok();
+    }
+}
+
+/// The trace has every file that a run made in `f`, once; there are more than so many.
+fn check_files(base: &Path, at_least: usize) {
+    let folder = format!("{}/f/", base.display());
+    let trace = fs::read_to_string(base.join("t")).expect("a trace");
+    let mut told: Vec<String> = trace
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("whole lines"))
+        .filter(|line| line["op"] == "open")
+        .filter_map(|line| line["path"].as_str()?.strip_prefix(&folder).map(str::to_owned))
+        .collect();
+    let made = fs::read_dir(base.join("f")).expect("a folder");
+    let mut made: Vec<String> =
+        made.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
+    told.sort_unstable();
+    made.sort_unstable();
+    assert!(made.len() > at_least, "{}", made.len());
+    assert!(told == made, "{} told, {} made", told.len(), made.len());
 }
 
 /// The same run told by its observer and by an heir: the same effects.

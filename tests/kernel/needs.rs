@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, Scope,
@@ -27,6 +28,8 @@ pub enum Need {
     BpfLsm,
     /// A mounted cgroup v2 hierarchy.
     CgroupV2,
+    /// Control groups that limit memory, of either version.
+    MemoryLimits,
     /// Landlock with all rights of this version.
     LandlockAbi(i32),
     /// A kernel whose Landlock does not hold all of an ordinary policy, or that was booted without it.
@@ -50,6 +53,7 @@ impl fmt::Display for Need {
             Self::Btf => out.write_str("btf"),
             Self::BpfLsm => out.write_str("bpf-lsm"),
             Self::CgroupV2 => out.write_str("cgroup-v2"),
+            Self::MemoryLimits => out.write_str("memory-limits"),
             Self::LandlockAbi(version) => write!(out, "landlock-{version}"),
             Self::LimitedLandlock => out.write_str("limited-landlock"),
             Self::NetnsInPackets => out.write_str("netns-in-packets"),
@@ -79,6 +83,9 @@ impl Need {
                 let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
                 (!mounts.contains(" - cgroup2 ")).then(|| "no cgroup2 in /proc/self/mountinfo".to_owned())
             }
+            Self::MemoryLimits => {
+                memory_limits().is_none().then(|| "no hierarchy has the memory controller".to_owned())
+            }
             Self::LandlockAbi(version) => landlock(version).err().map(|error| error.to_string()),
             Self::LimitedLandlock => {
                 has_landlock(6).then(|| "this kernel's Landlock has all rights of version 6".to_owned())
@@ -100,6 +107,26 @@ impl Need {
             }
         }
     }
+}
+
+/// Where groups with limits of memory can be made, and the file that has such a limit.
+pub fn memory_limits() -> Option<(PathBuf, &'static str)> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    mounts.lines().find_map(|line| {
+        let root = PathBuf::from(line.split(' ').nth(4)?);
+        let (kind, options) = line.split_once(" - ")?.1.split_once(' ')?;
+        let has = |file: &str| {
+            fs::read_to_string(root.join(file))
+                .is_ok_and(|list| list.split_whitespace().any(|one| one == "memory"))
+        };
+        match kind {
+            "cgroup" if options.split([' ', ',']).any(|one| one == "memory") => {
+                Some((root, "memory.limit_in_bytes"))
+            }
+            "cgroup2" if has("cgroup.subtree_control") => Some((root, "memory.max")),
+            _ => None,
+        }
+    })
 }
 
 /// Whether this kernel's Landlock has all rights of this version.
