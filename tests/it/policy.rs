@@ -215,3 +215,134 @@ fn no_broken_policy_lets_anything_run() {
     });
     check_broken(|policy, _| text(&["policy", "check", policy]));
 }
+
+/// What `policy check` says of this text, and of another file beside it.
+fn told(text: &str, beside: &str) -> (Option<i32>, String) {
+    let (directory, path) = written(text);
+    fs::write(directory.path().join("beside"), beside).unwrap();
+    let output = assay(&["policy", "check", &path]);
+    (output.status.code(), String::from_utf8(output.stderr).unwrap().replace(&path, "P"))
+}
+
+#[test]
+fn an_address_with_a_port_and_no_brackets_is_asked_about() {
+    for (rule, hint) in [
+        ("::1:80", "`[::1]:80`; the address `::1:80` is `[::1:80]`"),
+        ("fd00::2:443", "`[fd00::2]:443`; the address `fd00::2:443` is `[fd00::2:443]`"),
+    ] {
+        let (code, said) = told(&format!("api_version: assay/v1\nnet: {{allow: [\"{rule}\"]}}\n"), "");
+        assert!(code == Some(2) && said.starts_with("P:2:15: ") && said.contains(hint), "{said}");
+    }
+    for rule in ["::1", "fd00::1", "2001:db8:0:0:0:0:0:1", "fd00::1:0/112", "[::1]:80", "::ffff:127.0.0.1"] {
+        let (code, said) = told(&format!("api_version: assay/v1\nnet: {{allow: [\"{rule}\"]}}\n"), "");
+        assert_eq!(code, Some(0), "{rule}: {said}");
+    }
+}
+
+#[test]
+fn a_sign_that_is_no_pattern_is_told() {
+    for rule in ["secret?.pem", "key[ab].pem", "?*.pem", "/srv/a?/**"] {
+        let (code, said) = told(&format!("api_version: assay/v1\nfs: {{deny: [\"{rule}\"]}}\n"), "");
+        let is_told = said.contains("is an ordinary character here; `*` and `**` are the only patterns");
+        assert!(code == Some(0) && is_told && said.contains("P:2:13: "), "{rule}: {said}");
+    }
+}
+
+#[test]
+fn nonsense_in_the_section_of_lint_is_refused_with_its_place() {
+    for (lint, place, word) in [
+        ("nonsense", "2:7", "expected `lint` to be a mapping"),
+        ("{levls: {}}", "2:8", "did you mean `levels`?"),
+        ("{levels: {clock-odd: loud}}", "2:28", "unknown level `loud`"),
+        ("{levels: [x]}", "2:16", "expected `levels` to be a mapping"),
+        ("{ignore: x}", "2:16", "expected a list"),
+        ("{ignore: [{rule: clock-odd}]}", "2:17", "`reason` is missing"),
+        ("{ignore: [{rule: clock-odd, reason: [x]}]}", "2:43", "expected a string"),
+        ("{ignore: [x]}", "2:17", "expected `ignore` to be a mapping"),
+    ] {
+        let (code, said) = told(&format!("api_version: assay/v1\nlint: {lint}\n"), "");
+        assert!(
+            code == Some(2) && said.contains(&format!("P:{place}: ")) && said.contains(word),
+            "{lint}: {said}"
+        );
+    }
+    for lint in
+        ["", "{levels: {clock-odd: off}, ignore: [{rule: clock-odd, subject: x, reason: y}]}", "{ignore: }"]
+    {
+        let (code, said) = told(&format!("api_version: assay/v1\nlint: {lint}\n"), "");
+        assert_eq!(code, Some(0), "{lint}: {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_policy_is_not_quoted() {
+    for beside in [
+        "root:$y$secret:1::\nother:secret\n",
+        "secret: {secret: secret}\n",
+        "secret",
+        "- secret\n",
+        "*secret\n",
+    ] {
+        let (code, said) = told("api_version: assay/v1\nextends: [beside]\n", beside);
+        assert!(code == Some(2) && said.contains("P:2:11: `beside` is no policy"), "{said}");
+        assert!(!said.contains("secret"), "{said}");
+    }
+    let (_, said) = told("api_version: assay/v1\nextends: [beside]\n", "api_version: assay/v1\nfss: {}\n");
+    assert!(said.contains("beside:2:1: unknown key `fss`"), "{said}");
+}
+
+#[test]
+fn a_policy_comes_from_stdin_where_that_is_ours() {
+    let check = |text: &str| {
+        let (_directory, path) = written(text);
+        let input = fs::File::open(path).unwrap();
+        let mut assay = Command::new(env!("CARGO_BIN_EXE_assay"));
+        assay.args(["policy", "check", "-", "--path", "/srv/x"]).stdin(input).output().unwrap()
+    };
+    let output = check("api_version: assay/v1\nfs: {allow: [/srv/x]}\n");
+    assert!(output.status.success(), "{output:?}");
+    let output = check("api_version: assay/v1\nfss: {}\n");
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("stdin:2:1: "), "{output:?}");
+    let output = assay(&["sandbox", "--policy", "-", "--", "true"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.code() == Some(2) && said.contains("standard input, which is the command's"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_work_directory_that_is_the_home_or_everything_is_told() {
+    let (directory, path) = written("api_version: assay/v1\nfs: {allow: [\"${WORKDIR}\"]}\n");
+    let home = directory.path().join("homes/u");
+    fs::create_dir_all(home.join("src")).unwrap();
+    let said = |workdir: &Path, policy: &[&str]| {
+        let mut assay = Command::new(env!("CARGO_BIN_EXE_assay"));
+        assay.env("HOME", &home).args(["policy", "check"]).args(policy).arg("--workdir").arg(workdir);
+        String::from_utf8(assay.output().unwrap().stderr).unwrap()
+    };
+    for policy in [&[path.as_str()][..], &["--builtin", "--path", "/srv/x"]] {
+        for (workdir, what) in [
+            (home.as_path(), "the home "),
+            (directory.path(), "the home "),
+            (Path::new("/"), "the whole host"),
+        ] {
+            assert!(said(workdir, policy).contains(&format!(": {what}")), "{}", said(workdir, policy));
+        }
+        assert_eq!(said(&home.join("src"), policy), "");
+    }
+    let (_other, narrow) = written("api_version: assay/v1\nfs: {allow: [\"${WORKDIR}/src\", /usr]}\n");
+    assert_eq!(said(&home, &[&narrow]), "");
+}
+
+#[test]
+fn many_paths_that_are_not_there_are_one_line() {
+    let paths =
+        |count: usize| (0..count).map(|n| format!("/nonexistent/{n:02}")).collect::<Vec<_>>().join(", ");
+    let policy = |count| format!("api_version: assay/v1\nfs: {{deny: [{}]}}\n", paths(count));
+    let (_, said) = told(&policy(6), "");
+    assert_eq!(said.lines().count(), 6, "{said}");
+    let (_, said) = told(&policy(40), "");
+    let names = "40 paths do not exist: `/nonexistent/00`, `/nonexistent/01`, `/nonexistent/02` …";
+    assert!(said.lines().count() == 1 && said.contains(names), "{said}");
+}

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::cli::evidence::input::read_small;
 use crate::cli::output::Output;
 use crate::enforce::files::HostFiles;
 use crate::enforce::status::{Held, RuleStatus};
@@ -19,7 +20,10 @@ use crate::host::probe::probe;
 use crate::policy::check::Inet;
 use crate::policy::net::{Ports, Target, parse as parse_net};
 use crate::policy::rule::{Access, Policy};
-use crate::policy::{Context, Files as _, Problem, Request, Verdict, builtin, judge, load, load_builtin};
+use crate::policy::yaml::MAX_BYTES;
+use crate::policy::{
+    Context, Files as _, Problem, Request, Verdict, builtin, judge, load, load_builtin, load_bytes,
+};
 use crate::profile::name::{Name, harmless};
 use crate::report::json::escaped;
 use crate::sandbox::{sources, start, tmpdir};
@@ -44,7 +48,7 @@ pub enum Format {
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("which").required(true).args(["file", "builtin"]))]
 pub struct CheckArgs {
-    /// The policy.
+    /// The policy; `-` is the standard input.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     /// The built-in minimal policy; alone, it is printed.
@@ -83,6 +87,14 @@ fn check(args: &CheckArgs, out: &Output) -> Exit {
         }
     };
     let loaded = match &args.file {
+        Some(file) if file.as_os_str() == "-" => match read_small(file, MAX_BYTES as u64) {
+            // What it extends is looked for from here.
+            Ok(bytes) => load_bytes(b"stdin", &bytes, &context, &HostFiles),
+            Err(error) => {
+                out.error(&error.to_string());
+                return Exit::Refused;
+            }
+        },
         Some(file) => load(file.as_os_str().as_bytes(), &context, &HostFiles),
         None => load_builtin(&context, &HostFiles),
     };

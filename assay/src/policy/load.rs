@@ -1,6 +1,6 @@
 //! A policy file and all it extends → one resolved [`Policy`], or every problem of them all. Pure over [`Files`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::builtin;
 use super::net::Target;
@@ -49,6 +49,12 @@ pub fn load(path: &[u8], context: &Context, files: &dyn Files) -> Result<Policy,
     let name = spell_bytes(path);
     let mut loader = Loader::new(context, files);
     let place = Place { file: name.clone(), line: 1, column: 1 };
+    if path == b"-" {
+        let message =
+            "the policy of a run is not read from its standard input, which is the command's".into();
+        let hint = Some("name a file; one that is called so is `./-`".into());
+        return Err(vec![Problem { place, message, hint }]);
+    }
     let base = loader.file(path, &place, None);
     loader.finish(&name, base)
 }
@@ -141,6 +147,14 @@ impl<'a> Loader<'a> {
                 return None;
             }
         };
+        // Lines of a file that nobody meant as a policy are not for whoever reads our messages.
+        if let Some(text) = text.filter(|_| !is_meant_as_policy(&bytes)) {
+            complain(
+                format!("`{text}` is no policy: it has no `api_version`"),
+                Some("a policy begins with `api_version: assay/v1`"),
+            );
+            return None;
+        }
         self.open.push(real.clone());
         let base = self.bytes(path, &bytes);
         self.open.pop();
@@ -249,8 +263,10 @@ impl<'a> Loader<'a> {
                 self.follow(rule, None);
             }
         }
+        warnings.extend(self.wide_work_directory(&rules.fs_allow));
         fs_allow.append(&mut rules.fs_allow);
         warnings.sort();
+        let mut warnings = grouped(warnings);
         warnings.dedup_by(|a, b| a.message == b.message);
         let digest = match self.digests.as_slice() {
             [only] => *only,
@@ -281,6 +297,15 @@ impl<'a> Loader<'a> {
         self.go_up(&rule.text, &mut rule.patterns);
         if let (Some(warnings), Some(pattern)) = (warnings, rule.patterns.first()) {
             let is_builtin = rule.place.file == builtin::MINIMAL_NAME;
+            let sign = ["?", "["].into_iter().find(|sign| rule.text.contains(sign));
+            let no_sign = || {
+                let sign = sign?;
+                Some(format!("`{sign}` is an ordinary character here; `*` and `**` are the only patterns"))
+            };
+            if let (None, Some(hint)) = (pattern.as_literal(), no_sign()) {
+                let message = format!("`{}` has a `*`, and a sign that is none", rule.text);
+                warnings.push(Problem { place: rule.place.clone(), message, hint: Some(hint) });
+            }
             let path = pattern.as_literal().filter(|path| !path.starts_with(&self.context.tmpdir));
             if let (Some(path), false) = (path, is_builtin)
                 && self.files.exists(&path) == Some(false)
@@ -289,17 +314,40 @@ impl<'a> Loader<'a> {
                 let is_bare = rule.access == AccessSet::of(Access::Execute) && !rule.text.contains('/');
                 warnings.push(Problem {
                     place: rule.place.clone(),
-                    message: format!("`{}` does not exist", rule.text),
-                    hint: is_bare.then(|| {
+                    message: format!("`{}`{MISSING}", rule.text),
+                    hint: no_sign().or_else(|| {
+                        is_bare.then(|| {
                         format!(
                             "it is relative to the work directory; a program is named as in `/usr/bin/{}`",
                             rule.text
                         )
+                    })
                     }),
                 });
             }
         }
         self.follow_patterns(&mut rule.patterns);
+    }
+
+    /// What is said when `${WORKDIR}` is granted and is all of the host, or all of a home.
+    fn wide_work_directory(&self, allow: &[PathRule]) -> Option<Problem> {
+        let workdir = self.context.workdir.as_slice();
+        let real = self.files.real(workdir).unwrap_or_else(|| workdir.to_vec());
+        let home = self.context.home.as_ref().filter(|home| {
+            let home = self.files.real(home).unwrap_or_else(|| (*home).clone());
+            home.len() > 1 && Pattern::literal(&real).covers(&home)
+        });
+        let what = match (real.as_slice(), home) {
+            (b"/", _) => "the whole host".to_owned(),
+            (_, Some(home)) => format!("the home {} and all in it", spell_bytes(home)),
+            _ => return None,
+        };
+        let rule = allow.iter().find(|rule| rule.patterns.iter().any(|pattern| pattern.matches(workdir)))?;
+        Some(Problem {
+            place: rule.place.clone(),
+            message: format!("`{}` grants {}: {what}", rule.text, rule.access.words()),
+            hint: Some("start the command in a directory of its own (`--workdir`)".into()),
+        })
     }
 
     /// Where a path goes up from a link, it goes up from where the link leads.
@@ -318,6 +366,47 @@ impl<'a> Loader<'a> {
         patterns.append(&mut real);
     }
 }
+
+/// Whether somebody wrote it as a policy: other files are not quoted.
+fn is_meant_as_policy(bytes: &[u8]) -> bool {
+    let word = b"api_version";
+    bytes.windows(word.len()).any(|window| window == word)
+}
+
+/// Of many paths of one file that are not there, one warning names a few: a learnt profile denies dozens.
+fn grouped(warnings: Vec<Problem>) -> Vec<Problem> {
+    const FEW: usize = 6;
+    let is_missing = |warning: &Problem| warning.hint.is_none() && warning.message.ends_with(MISSING);
+    let mut counts = BTreeMap::<String, Vec<String>>::new();
+    for warning in warnings.iter().filter(|warning| is_missing(warning)) {
+        let name = warning.message.trim_end_matches(MISSING).to_owned();
+        let names = counts.entry(warning.place.file.clone()).or_default();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    counts.retain(|_, names| names.len() > FEW);
+    let mut kept = Vec::new();
+    for mut warning in warnings {
+        if !is_missing(&warning) {
+            kept.push(warning);
+        } else if let Some(names) = counts.get_mut(&warning.place.file) {
+            // The first of them speaks for all.
+            if let [first, second, third, more @ ..] = names.as_slice() {
+                warning.message =
+                    format!("{} paths do not exist: {first}, {second}, {third} …", more.len() + 3);
+                kept.push(warning);
+                names.clear();
+            }
+        } else {
+            kept.push(warning);
+        }
+    }
+    kept
+}
+
+/// How the warning of a path that is not there ends.
+const MISSING: &str = " does not exist";
 
 /// The roots of a context, for spelling: the longest first, ties in the order WORKDIR, TMPDIR, HOME.
 fn roots(context: &Context) -> Vec<(String, Vec<u8>)> {

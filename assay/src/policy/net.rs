@@ -197,6 +197,15 @@ fn split_port(text: &str) -> Result<(&str, Option<&str>), String> {
     }
     let bare = text.split('/').next().unwrap_or(text);
     if bare.parse::<Ipv6Addr>().is_ok() {
+        // `::1:80` is an address, and hardly ever meant as one.
+        if let Some((address, port)) = text.rsplit_once(':')
+            && address.parse::<Ipv6Addr>().is_ok()
+            && parse_ports(port).is_ok()
+        {
+            return Err(format!(
+                "an IPv6 address with a port is written `[{address}]:{port}`; the address `{text}` is `[{text}]`"
+            ));
+        }
         return Ok((text, None));
     }
     if text.matches(':').count() > 1 {

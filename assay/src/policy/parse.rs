@@ -80,8 +80,7 @@ pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Prob
                     document.env_allow = reader.names(node);
                 }
             }
-            // Not about what a run may do: `evidence::lint` reads it.
-            "lint" => {}
+            "lint" => reader.lint(node),
             // For whoever reads it: JSON has no comments.
             "notes" => drop(reader.strings(node, "a note")),
             _ => reader.unknown_key(key, &known),
@@ -96,6 +95,9 @@ pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Prob
     }
     document
 }
+
+/// What a finding of `lint` can be made.
+const LEVELS: [&str; 4] = ["error", "warn", "info", "off"];
 
 struct Reader<'a> {
     file: &'a str,
@@ -161,6 +163,45 @@ impl Reader<'_> {
             }
         }
         kept
+    }
+
+    /// Nothing here is about what a run may do; `evidence::lint` reads it, and knows its rules.
+    fn lint(&mut self, node: &Node) {
+        let is_nothing = |node: &Node| matches!(node.value, Value::Other(_, "null"));
+        let sections =
+            if is_nothing(node) { Vec::new() } else { self.section(node, "lint", &["levels", "ignore"]) };
+        for (key, node) in sections.into_iter().filter(|(_, node)| !is_nothing(node)) {
+            if key.name == "levels" {
+                for (_, level) in self.map(node, "`levels`").unwrap_or_default() {
+                    // YAML of old takes `off` for a truth value.
+                    match &level.value {
+                        Value::String(word) | Value::Other(word, _) if LEVELS.contains(&word.as_str()) => {}
+                        Value::String(word) | Value::Other(word, _) => {
+                            let hint = format!("known: {}", LEVELS.join(", "));
+                            self.complain(level.at, format!("unknown level `{word}`"), Some(hint));
+                        }
+                        _ => self.bad_type(level, "a string"),
+                    }
+                }
+                continue;
+            }
+            for item in self.list(node) {
+                let entries = self.section(item, "ignore", &["rule", "subject", "reason"]);
+                for wanted in ["rule", "reason"] {
+                    if matches!(item.value, Value::Map(_))
+                        && !entries.iter().any(|(key, _)| key.name == wanted)
+                    {
+                        let hint = Some("write `{rule: …, subject: …, reason: …}`".into());
+                        self.complain(item.at, format!("`{wanted}` is missing"), hint);
+                    }
+                }
+                for (_, text) in entries {
+                    if !matches!(text.value, Value::String(_)) {
+                        self.bad_type(text, "a string");
+                    }
+                }
+            }
+        }
     }
 
     fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
