@@ -206,7 +206,7 @@ fn acting(test: &str, programs: &[&str], acts: &[(&str, String)]) -> Option<Stag
 }
 
 /// Names that have broken formats before, of one component each.
-fn hostile() -> Vec<Vec<u8>> {
+pub fn hostile() -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = [
         "new\nline",
         "\n# injected heading\n\n| a | b |\n",

@@ -33,6 +33,7 @@ mod greeted;
 mod harness;
 mod heir;
 mod held;
+mod hostile_places;
 mod hosts;
 mod inside;
 mod kept;
