@@ -88,6 +88,8 @@ struct Entry {
 
 /// How many bytes of distinct names are kept. A run with more is told with a gap.
 const MAX_NAME_BYTES: usize = 1 << 30;
+/// Hashes are made of pieces of a path that are not shorter than this, so that most paths are one.
+const PIECE: usize = 128;
 
 impl PathTable {
     /// The number of `path`, or `None` when the table is full.
@@ -242,26 +244,35 @@ impl PathTable {
         if self.life(id).made.is_some() {
             return true;
         }
-        // From the top, so that the hash of each directory is that of the one above it and a name more.
-        let mut hasher = self.hasher.build_hasher();
-        let mut end = 0;
-        for component in components(bytes) {
-            if end > 0 {
-                let is_made = self.look_up(hasher.finish(), PathState::Resolved, &bytes[..end]);
-                if is_made.is_some_and(|id| self.life(id).made.is_some()) {
-                    return true;
-                }
+        // From the top, so that the hash of each directory goes on from that of one not far above it.
+        let (mut hasher, mut begun) = (self.hasher.build_hasher(), 0);
+        for end in memchr::memchr_iter(b'/', bytes).filter(|end| *end > 0) {
+            let piece = &bytes[begun..end];
+            looked_at(piece.len());
+            let mut whole = hasher.clone();
+            whole.write(piece);
+            let is_made = self.look_up(whole.finish(), PathState::Resolved, &bytes[..end]);
+            if is_made.is_some_and(|id| self.life(id).made.is_some()) {
+                return true;
             }
-            hasher.write(component);
-            end += component.len();
+            if piece.len() >= PIECE {
+                (hasher, begun) = (whole, end);
+            }
         }
         false
     }
 
+    /// In pieces, each of which ends before a slash.
     fn hash(&self, path: &[u8]) -> u64 {
         looked_at(path.len());
         let mut hasher = self.hasher.build_hasher();
-        components(path).for_each(|component| hasher.write(component));
+        let mut rest = path;
+        while let Some(slash) = rest.get(PIECE..).and_then(|rest| memchr::memchr(b'/', rest)) {
+            let (piece, more) = rest.split_at(PIECE + slash);
+            hasher.write(piece);
+            rest = more;
+        }
+        hasher.write(rest);
         hasher.finish()
     }
 }
@@ -269,17 +280,6 @@ impl PathTable {
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     looked_at(other.len());
     one == other
-}
-
-/// Each from its slash on.
-fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = path;
-    std::iter::from_fn(move || {
-        let next = memchr::memchr(b'/', rest.get(1..)?).map_or(rest.len(), |at| at + 1);
-        let (component, more) = rest.split_at(next);
-        rest = more;
-        Some(component).filter(|component| !component.is_empty())
-    })
 }
 
 impl Moved {
@@ -300,6 +300,35 @@ impl PathLife {
                 && let Some(free) = self.actors.iter_mut().find(|slot| **slot == 0)
             {
                 *free = actor;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        /// Wherever the pieces of a path end, what is made above it is found.
+        #[test]
+        fn a_directory_that_was_made_is_found_above_any_path(
+            names in proptest::collection::vec("[a-z]{0,90}", 1..12),
+            made: usize,
+            more in proptest::collection::vec("[a-z]{1,90}", 1..4),
+        ) {
+            let path = format!("/d{}", names.join("/d"));
+            let ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]).collect();
+            let above = &path[..ends[made % ends.len()]];
+            let below = format!("{path}/{}", more.join("/"));
+            for (what, is_made) in [(above, true), (&format!("{above}x"), false)] {
+                let mut table = PathTable::default();
+                let id = table.intern(&PathRef::resolved(what)).expect("room");
+                let file = table.intern(&PathRef::resolved(below.as_str())).expect("room");
+                proptest::prop_assert_eq!(table.find(what.as_bytes()), Some(id));
+                proptest::prop_assert!(!table.is_made_here(file, below.as_bytes()));
+                table.made(id, MadeAs::Directory, (1, 1));
+                proptest::prop_assert_eq!(table.is_made_here(file, below.as_bytes()), is_made);
             }
         }
     }
