@@ -154,7 +154,9 @@ fn unescaped(pattern: &str) -> Vec<u8> {
 fn names_of_any_bytes_come_back_from_the_status_file_and_from_what_is_observed() {
     let test = "hostile_places::names_of_any_bytes_come_back_from_the_status_file_and_from_what_is_observed";
     if are_met(test, &[Need::Root, Need::Btf, Need::CgroupV2, Need::LandlockAbi(1)]) {
-        hostile().iter().for_each(|name| check(name));
+        for name in hostile() {
+            check(&name);
+        }
     }
 }
 
