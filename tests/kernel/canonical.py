@@ -5,8 +5,8 @@ usage: canonical.py EVIDENCE.json TRACE.ndjson USER HOST COMMAND...
 
 Makes the identity again from the trace, the roots and the folds that the evidence tells, and compares: command, every
 effect in both directions, order, digest and run id; and which names fold, by which rules and to what (`folding.py`).
-Prints what differs, and exits 1. What a trace does not tell, with which modes files were made, is in the file that PRIVATE
-names (paths in hexadecimal digits, one a line); without it both are allowed.
+Prints what differs, and exits 1. What a trace does not tell (with which modes files were made, how else roots are spelt, the
+run's control groups, where the caller sent the output) is in the file that TOLD names; without it that is not judged.
 """
 
 import datetime
@@ -61,6 +61,26 @@ def plain(text):
     return re.sub(r"\$\{REDACTED:\d+\}", "${REDACTED}", text)
 
 
+class Told:
+    """What a trace does not tell, from the file of a program that knows: a word, and paths in hexadecimal digits, a line."""
+
+    def __init__(self, path):
+        self.private, self.outputs, self.aliases, self.groups = set(), set(), [], []
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                word, *rest = line.split()
+                if word == "alias":
+                    self.aliases.append((rest[0], plain_bytes(rest[1])))
+                elif word == "group":
+                    self.groups.append((plain_bytes(rest[0]), plain_bytes(rest[1])))
+                else:
+                    {"private": self.private, "output": self.outputs}[word].add(plain_bytes(rest[0]))
+
+
+def plain_bytes(digits):
+    return bytes.fromhex(digits).decode("latin-1")
+
+
 class Run:
     def __init__(self, evidence, lines, user, host, command):
         self.lines = lines
@@ -77,11 +97,9 @@ class Run:
         clock = (int(start), int(start + self.observed["duration_ms"] / 1000) + 1)
         raw = [os.fsencode(word).decode("latin-1") for word in command]
         roots = [(unescaped(path), name) for path, name in self.roots]
-        private = None
-        if "PRIVATE" in os.environ:
-            with open(os.environ["PRIVATE"], encoding="ascii") as file:
-                private = {bytes.fromhex(line).decode("latin-1") for line in file}
-        self.folder = Folder(lines, self.observed["processes"], roots, raw, clock, user, host, self.result, private)
+        self.told = Told(os.environ["TOLD"]) if "TOLD" in os.environ else None
+        self.not_judged = {"ephemeral-port"} if self.told else NOT_JUDGED
+        self.folder = Folder(lines, self.observed["processes"], roots, raw, clock, user, host, self.result, self.told)
         self.ports()
 
     # Names
@@ -100,7 +118,7 @@ class Run:
             return "${" + state.upper() + "}" + text, None
         told = frozenset((frozenset(rules), to) for rules, to in self.folds.get(text, [])
                          if rules != ["itself"] and to != "${STDIO}")
-        if any(rules & NOT_JUDGED for rules, _ in told):
+        if any(rules & self.not_judged for rules, _ in told):
             return min(to for _, to in told), None
         outcomes = self.outcomes(self.folder.key(line, key))
         # Of the modes that the trace does not tell, those by which it folds as it did. (Where there are none, that is a
@@ -216,7 +234,7 @@ class Run:
             told = {(frozenset(rules), to) for rules, to in self.folds.get(text, [])}
             outcomes = self.folder.link_text(self.folder.key(line, "path"), unescaped(line["to"]))
             to = next((name for rules, name in outcomes if rules and (rules, name) in told), None)
-            if any(rules & NOT_JUDGED for rules, _ in told):
+            if any(rules & self.not_judged for rules, _ in told):
                 to = min(to for _, to in told)
             if to is not None:
                 pass
@@ -268,6 +286,14 @@ class Run:
             address = self.path(line, "address")[0]
         self.add("net", op=op, proto=proto, address=address, port=port, result=result)
 
+    def is_output(self, line):
+        """Whether it is a write to where the caller sent the output."""
+        if line["op"] != "write":
+            return False
+        if self.told:
+            return self.folder.key(line, "path") in self.told.outputs
+        return any(to == "${STDIO}" for _, to in self.folds.get(plain(line["path"]), []))
+
     def line(self, line):
         op = line["op"]
         if op in ("open", "recvmsg"):
@@ -281,7 +307,7 @@ class Run:
             elif {"write", "truncate", "append"} & set(access):
                 self.fs(line, "write")
         elif op == "write":
-            if any(to == "${STDIO}" for _, to in self.folds.get(plain(line["path"]), [])):
+            if self.is_output(line):
                 if self.result(line):
                     self.add("fs", op="write", path="${STDIO}", result=self.result(line))
             else:
@@ -326,6 +352,9 @@ def uses(run):
         is_for_nothing = op == "open" and (line.get("path_only") or not set(line["access"]) - {"execute"})
         if result is None or is_for_nothing or op in ("chdir", "chroot", "unshare", "setns", "clone", "socket"):
             continue
+        if run.is_output(line):
+            yield plain(line["path"]), {entries(frozenset({"stdio"}), "${STDIO}")}, None
+            continue
         keys = ["path", "interpreter"] if op == "exec" and result == "ok" else ["path"]
         keys += ["to"] if op in ("rename", "link") else []
         keys += ["address"] if line.get("proto") == "unix" and not line.get("address", "@").startswith("@") else []
@@ -344,7 +373,7 @@ def uses(run):
         yield plain(text), {entries(*outcome) for outcome in outcomes}, None
 
 
-# Of these the trace tells nothing: which groups the run was in, how else a root is spelt, where the caller sent the
+# Of these the trace alone tells nothing: which groups the run was in, how else a root is spelt, where the caller sent the
 # output. Ports are computed with the effects.
 ITSELF, NONE = frozenset({"itself"}), frozenset()
 NOT_JUDGED = {"cgroup", "root-alias", "stdio", "ephemeral-port"}
@@ -362,11 +391,11 @@ def fold_differences(run):
             called[text] = name
     found = []
     for text, told in sorted(theirs.items()):
-        if text not in ours and not any(rules & NOT_JUDGED for rules, _ in told):
+        if text not in ours and not any(rules & run.not_judged for rules, _ in told):
             found.append(f"folds, and is no name of an effect: {text}")
     for text, uses_of_it in sorted(ours.items()):
         told = theirs.get(text, set())
-        if any(rules & NOT_JUDGED for rules, _ in told):
+        if any(rules & run.not_judged for rules, _ in told):
             continue
         # One text can be a path and the text of several links.
         choices = {frozenset().union(*choice) for choice in itertools.product(*uses_of_it)}

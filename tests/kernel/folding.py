@@ -198,11 +198,21 @@ class Place:
 
 
 class Folder:
-    """`result` says of a line whether it is done (`ok`), `denied`, or neither; `private` has the paths that were made as
-    mkstemp and mkdtemp do, where that is known."""
+    """`result` says of a line whether it is done (`ok`), `denied`, or neither; `told` is what a trace does not tell, where
+    that is known: which paths were made as mkstemp and mkdtemp do, other spellings of roots, groups and their mounts."""
 
-    def __init__(self, lines, processes, roots, command, clock, user, hostname, result, private=None):
-        self.roots = [(path, name) for path, name in roots]
+    def __init__(self, lines, processes, roots, command, clock, user, hostname, result, told=None):
+        private = told and told.private
+        self.roots = [(path, name, frozenset()) for path, name in roots]
+        if told:
+            self.roots += [(path, name, frozenset({"root-alias"})) for name, path in told.aliases]
+            for mount, group in told.groups:
+                self.roots.append((group, "CGROUP", frozenset({"cgroup"})))
+                while len(above(group)) > len(mount):
+                    group = above(group)
+                    self.roots.append((group, "CGROUP_PARENT", frozenset({"cgroup"})))
+        # The longest first; of two that are one, the one that is no other spelling.
+        self.roots.sort(key=lambda root: -len(root[0]))
         self.command = command
         self.clock, self.user, self.hostname = clock, user, hostname
         self.private = private
@@ -452,9 +462,10 @@ class Folder:
         return place
 
     def split(self, path):
-        for root, name in self.roots:
-            if is_beneath(path, root):
-                return name, len(root)
+        for root, name, rules in self.roots:
+            # Of a group above the run's, itself and its own files.
+            if is_beneath(path, root) and (name != "CGROUP_PARENT" or "/" not in path[len(root) + 1:]):
+                return name, len(root), rules
         return None
 
     def begin(self, path, moves):
@@ -464,7 +475,7 @@ class Folder:
                 beneath = mount != "/" and path.startswith(mount + "/") and self.split(path[len(mount):])
                 if beneath:
                     place = self.place(mount, moves)
-                    name, length = beneath
+                    name, length, _ = beneath
                     return Place(f"{place.text}${{{name}}}", place.rules | {"mounted-root"}, place.made,
                                  place.gone or name == "TMPDIR", place.temp or name in TEMPORARY,
                                  place.git), len(mount) + length
@@ -482,8 +493,8 @@ class Folder:
         if re.fullmatch("/dev/pts/[0-9]+", path):
             return Place("/dev/pts/${PTS}", {"terminal"}), len(path)
         if rooted:
-            name, length = rooted
-            return Place(f"${{{name}}}", gone=name == "TMPDIR", temp=name in TEMPORARY), length
+            name, length, rules = rooted
+            return Place(f"${{{name}}}", rules, gone=name == "TMPDIR", temp=name in TEMPORARY), length
         for directory in ("/tmp", "/var/tmp", "/dev/shm"):
             if is_beneath(path, directory):
                 return Place(directory, temp=True), len(directory)
@@ -535,7 +546,9 @@ class Folder:
         if not found or len(found[0]) != len(re.match("[^A-Za-z0-9]*", name)[0]):
             return None
         sign, start = found[2], found.end(2) - 1
-        for root, variable in self.roots:
+        for root, variable, rules in self.roots:
+            if "cgroup" in rules:
+                continue
             written = name[start:start + len(root)]
             end = start + len(root)
             is_it = root.count("/") > 1 and len(written) == len(root) and all(

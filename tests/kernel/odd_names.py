@@ -2,9 +2,10 @@
 near misses of them, in places of every kind; keeps, removes and moves them. The same names for the same SEED, but for the
 process id, the time and the places.
 
-usage: odd_names.py SEED TURNS DIRECTORY PRIVATE USER [WORD...]
+usage: odd_names.py SEED TURNS DIRECTORY TOLD USER [WORD...]
 
-DIRECTORY is one in /tmp. PRIVATE gets a line in hexadecimal digits for each path that was made as mkstemp and mkdtemp do.
+DIRECTORY is one in /tmp. TOLD gets what a trace does not tell, a line each, paths in hexadecimal digits: which were made as
+mkstemp and mkdtemp do, where the output goes, how else the home is spelt, and the control group with its mount.
 """
 
 import os
@@ -13,7 +14,7 @@ import socket
 import sys
 import time
 
-seed, turns, outside, private, user = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
+seed, turns, outside, told, user = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:6]
 chance = random.Random(seed)
 pid, started, here, tmp = os.getpid(), time.time(), os.getcwd(), os.environ["TMPDIR"]
 host = socket.gethostname()
@@ -166,5 +167,36 @@ for turn in range(turns):
         socket.socket(socket.AF_UNIX).bind("\0" + chance.choice([name()[:60], drawn(HEX, 5)]))
     except OSError:
         pass
-with open(private, "w") as out:
-    out.writelines(os.fsencode(path).hex() + "\n" for path in made_private)
+lines = [("private", path) for path in made_private]
+# Where the output goes, written and read as well.
+output = os.readlink("/proc/self/fd/1")
+if output.startswith("/"):
+    lines.append(("output", output))
+    os.write(1, b"x")
+    os.close(os.open(output, os.O_RDONLY))
+# The home by the name that the environment has for it, which is a link.
+home = os.environ["HOME"]
+if os.path.realpath(home) != home:
+    lines.append(("alias HOME", home))
+    for number, text in enumerate([home, home + "/", home + "/tmp.aB3xY9", home + "-not/x", "see:" + home + "/y"]):
+        os.symlink(text, here + "/to-home-%d" % number)
+# The run's group, that above it, and one beside it.
+with open("/proc/self/mountinfo") as mounts:
+    mounts = [line.split() for line in mounts]
+mounts = [fields[4] for fields in mounts if fields[3] == "/" and fields[fields.index("-") + 1] == "cgroup2"]
+with open("/proc/self/cgroup") as groups:
+    group = next((line[3:].rstrip("\n") for line in groups if line.startswith("0::/")), None)
+for mount in mounts if group else []:
+    lines.append(("group " + os.fsencode(mount).hex(), mount + group))
+    parts = group.split("/")[1:]
+    for depth in range(len(parts) + 1):
+        above = "/".join([mount] + parts[:depth])
+        for name in ("cgroup.procs", "cgroup.controllers", "."):
+            os.close(os.open(above + "/" + name, os.O_RDONLY))
+        for beside in sorted(one.path for one in os.scandir(above) if one.is_dir())[:3]:
+            try:
+                os.close(os.open(beside + "/cgroup.procs", os.O_RDONLY))
+            except OSError:
+                pass
+with open(told, "w") as out:
+    out.writelines(what + " " + os.fsencode(path).hex() + "\n" for what, path in lines)

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use super::sandbox::text;
 
-/// What the other implementation makes otherwise, a line each: nothing, as it should be. `private` names the paths that
-/// were made as mkstemp does; without it, both is right where only that decides.
-pub fn differences(evidence: &Path, trace: &Path, private: Option<&Path>, command: &[&str]) -> String {
-    differences_of((&user(), &host()), evidence, trace, private, command)
+/// What the other implementation makes otherwise, a line each: nothing, as it should be. `told` has what a trace does not
+/// tell; without it, whatever only that decides is right.
+pub fn differences(evidence: &Path, trace: &Path, told: Option<&Path>, command: &[&str]) -> String {
+    differences_of((&user(), &host()), evidence, trace, told, command)
 }
 
 /// The same for another user and host.
@@ -18,14 +18,14 @@ pub fn differences_of(
     (user, host): (&str, &str),
     evidence: &Path,
     trace: &Path,
-    private: Option<&Path>,
+    told: Option<&Path>,
     command: &[&str],
 ) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kernel/canonical.py");
     let mut checker = Command::new("python3");
     checker.arg(script).args([evidence, trace]).args([user, host]).args(command);
-    if let Some(private) = private {
-        checker.env("PRIVATE", private);
+    if let Some(told) = told {
+        checker.env("TOLD", told);
     }
     let output = checker.output().expect("python3");
     let found = text(&output.stdout);
