@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -73,6 +73,26 @@ fn whole(folder: &Path) -> Vec<String> {
     found
 }
 
+/// A run that ended with 7: each artifact is whole or not there, and what is not there, or not whole, is told. Which are
+/// there.
+fn check_told(what: &str, folder: &Path, status: &Path, output: &Output) -> Vec<String> {
+    let found = whole(folder);
+    let told = json(status);
+    assert_eq!(told["child"]["exit_code"], 7, "{what}: {told}");
+    let is_all = found.len() == NAMES.len() && told["reasons"].as_array().is_none_or(Vec::is_empty);
+    assert_eq!(output.status.code(), Some(if is_all { 7 } else { 3 }), "{what}: {found:?} {told}");
+    for name in &found {
+        // What is there and is not said to be missing is in the status with its digest.
+        let key = ["profile", "evidence", "report", "bundle", "trace"]
+            [NAMES.iter().position(|known| known == name).expect("one of them")];
+        assert!(
+            is_all || key == "trace" || told["artifacts"][key]["sha256"].is_string(),
+            "{what} {key}: {told}"
+        );
+    }
+    found
+}
+
 /// A filesystem of its own of so many KiB.
 struct Small(PathBuf);
 
@@ -110,25 +130,88 @@ fn on_a_full_disk_each_artifact_is_whole_or_not_there() {
         let small = Small::new(base.path().join(format!("small-{kib}")), kib);
         let status = base.path().join(format!("status-{kib}"));
         let output = run_into(&small.0, &status, &["sh", "-c", "ls / >/dev/null; exit 7"]).output();
-        let output = output.expect("assay");
-        let found = whole(&small.0);
-        let told = json(&status);
-        assert_eq!(told["child"]["exit_code"], 7, "{told}");
-        let is_all = found.len() == NAMES.len() && told["reasons"].as_array().is_none_or(Vec::is_empty);
-        assert_eq!(output.status.code(), Some(if is_all { 7 } else { 3 }), "{kib}: {found:?} {told}");
-        for name in &found {
-            // What is there and is not said to be missing is in the status with its digest.
-            let key = ["profile", "evidence", "report", "bundle", "trace"]
-                [NAMES.iter().position(|known| known == name).expect("one of them")];
-            assert!(
-                is_all || key == "trace" || told["artifacts"][key]["sha256"].is_string(),
-                "{kib} {key}: {told}"
-            );
-        }
+        let found = check_told(&format!("{kib} KiB"), &small.0, &status, &output.expect("assay"));
         counts.push(found.len());
     }
     assert!(counts[0] < NAMES.len(), "the smallest had room for all: {counts:?}");
     assert_eq!(counts.last(), Some(&NAMES.len()), "the largest had no room: {counts:?}");
+}
+
+/// A program whose calls of one name fail as beyond a quota, where they are about files of these names: `LOG CALL WHEN
+/// FOLDER` and the program. It has our own process id, so that the names of files in the making are known.
+const BEYOND_QUOTA: &str = r#"
+log=$1 call=$2 when=$3 at=$4; shift 4
+case $call in
+  trace) call=write; set -- -P "$at/trace" "$@";;
+  *) set -- -P "$at/.assay-$$-0.tmp" -P "$at/.assay-$$-1.tmp" -P ".assay-$$-0.tmp" -P ".assay-$$-1.tmp" "$@";;
+esac
+exec strace -D -f -qq -o "$log" -e "trace=$call" -e "inject=$call:error=EDQUOT:when=$when" "$@""#;
+
+/// The quota ends at each call that makes, fills or names an artifact, and from the first on.
+#[test]
+fn beyond_a_quota_each_artifact_is_whole_or_not_there() {
+    let test = "faults::beyond_a_quota_each_artifact_is_whole_or_not_there";
+    if !are_met(test, &[Need::Root, Need::Btf, Need::CgroupV2, Need::Program("strace")]) {
+        return;
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    let base = base.path().canonicalize().expect("its name");
+    for call in ["write", "openat", "renameat", "trace"] {
+        let missing = beyond_quota(&base, call, "1+").expect("there is a first call");
+        // What is written as it goes is there as far as it went; the status lies in another folder.
+        let all = match call {
+            "trace" => &[][..],
+            "write" => &NAMES[..4],
+            _ => &NAMES,
+        };
+        assert_eq!(missing, all, "{call}");
+        // How many there are depends on how the threads meet.
+        let refused = (1..).take_while(|number| beyond_quota(&base, call, &number.to_string()).is_some());
+        assert!(refused.count() > 0, "{call}");
+    }
+}
+
+/// What is missing of a run that is refused such calls at this moment; none where it made no such call.
+fn beyond_quota(base: &Path, call: &str, when: &str) -> Option<Vec<&'static str>> {
+    let (folder, status, log) = (base.join("out"), base.join("status"), base.join("log"));
+    fs::create_dir(&folder).expect("a folder");
+    let plain = run_into(&folder, &status, &["sh", "-c", "exit 7"]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", BEYOND_QUOTA, "sh"]).arg(&log).args([call, when]).arg(&folder);
+    shell.arg(plain.get_program()).args(plain.get_args());
+    shell.env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
+    let output = shell.output().expect("a shell");
+    let (stderr, what) = (text(&output.stderr), format!("{call} {when}"));
+    let is_told =
+        |path: &Path| stderr.contains(&format!("error: write {}: Disk quota exceeded", path.display()));
+    let was_refused = fs::read_to_string(&log).expect("what strace did").contains("(INJECTED)");
+    assert_eq!(output.status.code(), Some(if was_refused { 3 } else { 7 }), "{what}: {stderr}");
+    if status.exists() {
+        check_told(&what, &folder, &status, &output);
+        fs::remove_file(&status).expect("it is ours");
+    } else {
+        whole(&folder);
+        assert!(is_told(&status), "{what}: {stderr}");
+    }
+    let trace = folder.join("trace");
+    check_trace(&trace, is_told(&trace));
+    let missing: Vec<&str> = NAMES.into_iter().filter(|name| !folder.join(name).exists()).collect();
+    assert!(missing.iter().all(|name| is_told(&folder.join(name))), "{what}: {missing:?} {stderr}");
+    fs::remove_dir_all(&folder).expect("it is ours");
+    was_refused.then_some(missing)
+}
+
+/// The lines of a trace follow each other from the first on. One that was refused something has no last line.
+fn check_trace(path: &Path, is_cut: bool) {
+    let Ok(trace) = fs::read_to_string(path) else { return };
+    let lines: Vec<Value> = trace
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let numbers = lines.iter().filter_map(|line| line["seq"].as_u64());
+    assert!(numbers.enumerate().all(|(at, seq)| seq == at as u64), "{trace}");
+    let has_end = lines.last().is_some_and(|line| line["end"] == true);
+    assert_eq!(has_end, !is_cut, "{trace}");
 }
 
 #[test]

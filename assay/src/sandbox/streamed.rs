@@ -44,7 +44,9 @@ impl Stream {
         if let Ok(out) = &mut self.state
             && let Err(error) = act(out)
         {
-            self.state = Err(format!("write {}: {error}", self.path.display()));
+            let failed = Err(format!("write {}: {error}", self.path.display()));
+            // Dropped with what it holds, it would try again.
+            drop(std::mem::replace(&mut self.state, failed).map(BufWriter::into_parts));
         }
     }
 
