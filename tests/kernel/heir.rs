@@ -1,10 +1,13 @@
 //! A run whose observer is killed has a record all the same, that says it is not whole.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use assay::canon::digest::Digest;
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,10 +48,19 @@ fn settled(base: &Path, maker: u32, helpers: &[u32]) -> Value {
 
 /// A run that writes everything, in a folder of its own.
 fn start(base: &Path, options: &[&str], command: &[&str]) -> Running {
+    start_by(&[], base, options, command)
+}
+
+/// The same, by another program that becomes it.
+fn start_by(by: &[&str], base: &Path, options: &[&str], command: &[&str]) -> Running {
     fs::create_dir(base.join("tmp")).expect("a folder");
     let files = ["--profile", "p.yaml", "--bundle", "b.tgz", "--status-file", "status"];
     let options: Vec<&str> = files.into_iter().chain(options.iter().copied()).collect();
-    Running::start(sandbox(&options, command).current_dir(base).env("TMPDIR", base.join("tmp")))
+    let plain = sandbox(&options, command);
+    let mut words = by.iter().map(OsStr::new).chain([plain.get_program()]).chain(plain.get_args());
+    let mut whole = Command::new(words.next().expect("a program"));
+    whole.args(words).env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
+    Running::start(whole.current_dir(base).env("TMPDIR", base.join("tmp")))
 }
 
 /// The code of `assay evidence` with these arguments.
@@ -181,6 +193,33 @@ fn an_observer_that_runs_out_of_memory_leaves_a_record() {
     let told = check_record(base.path(), &settled(base.path(), maker, &[]));
     assert!(!told.contains("records-unaccounted"), "{told}");
     check_files(base.path(), 100);
+}
+
+/// What an observer keeps for its heir finds no more room: the heir tells what was kept, and that there was more.
+#[test]
+fn what_could_not_be_kept_for_an_heir_is_told_to_be_missing() {
+    let test = "heir::what_could_not_be_kept_for_an_heir_is_told_to_be_missing";
+    if !are_met(test, &[NEEDS[0], NEEDS[1], NEEDS[2], Need::Program("strace")]) {
+        return;
+    }
+    for kept in [0, 1, 12] {
+        let base = tempfile::tempdir().expect("a folder");
+        let inject = format!("inject=write:error=EDQUOT:when={}+", kept + 1);
+        let mut strace = vec!["strace", "-D", "-f", "-qq", "-o", "log", "-e", "trace=write", "-e", &inject];
+        // The spool has no name but this.
+        strace.extend(["-P", "/memfd:assay-spool (deleted)", "-P", "/memfd:assay-spool"]);
+        let script = "until grep -q INJECTED log; do sleep 0.01; done; kill -9 $PPID; sleep 60";
+        let options = ["--dry-run", "--profile-format", "json"];
+        let mut child = start_by(&strace, base.path(), &options, &["sh", "-c", script]);
+        let maker = child.id();
+        child.wait();
+        check_record(base.path(), &settled(base.path(), maker, &[]));
+        let reasons = json(&base.path().join("p.evidence.json"))["coverage"]["reasons"].take();
+        let reasons = reasons.as_array().expect("a list");
+        let is_it = |one: &&Value| one["reason"] == "records-unaccounted";
+        let kinds: Vec<_> = reasons.iter().filter(is_it).map(|one| one["kind"].clone()).collect();
+        assert_eq!(kinds, ["fs", "exec", "net"], "{kept}: {reasons:?}");
+    }
 }
 
 /// A control group that goes with the test.
@@ -368,4 +407,43 @@ fn an_observer_that_was_stopped_first_loses_nothing_uncounted() {
     let told = check_record(base.path(), &status);
     let seen = told.matches("{op: create, path: \"${WORKDIR}/f/").count();
     assert!(seen >= 2000 || told.contains("records-lost"), "{seen}");
+}
+
+/// Killed in the middle of a transfer: what the other end had, before and after, is counted.
+#[test]
+fn an_heir_counts_the_bytes_of_a_transfer_that_was_cut_short() {
+    let test = "heir::an_heir_counts_the_bytes_of_a_transfer_that_was_cut_short";
+    if !are_met(test, &[NEEDS[0], NEEDS[1], NEEDS[2], Need::Program("bash")]) {
+        return;
+    }
+    const THERE: usize = 300_000;
+    const BACK: u64 = 12_345;
+    let server = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let port = server.local_addr().expect("its address").port();
+    let base = tempfile::tempdir().expect("a folder");
+    let script =
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}; head -c {BACK} <&3 >/dev/null; cat /dev/zero >&3");
+    let options = ["--dry-run", "--profile-format", "json"];
+    let mut child = start(base.path(), &options, &["bash", "-c", &script]);
+    let maker = child.id();
+    let (mut peer, _) = server.accept().expect("a connection");
+    peer.write_all(&vec![b'x'; BACK as usize]).expect("what it waits for");
+    peer.read_exact(&mut vec![0; THERE]).expect("the first of what it sends");
+    send(maker, Signal::KILL);
+    // It goes on until its run is ended.
+    let received = THERE as u64 + io::copy(&mut peer, &mut io::sink()).expect("all the rest");
+    child.wait();
+    let status = settled(base.path(), maker, &[]);
+    check_record(base.path(), &status);
+    let told = json(&base.path().join("p.evidence.json"));
+    let is_it = |end: &&Value| end["port"] == port && end["proto"] == "tcp";
+    let ends = told["observed"]["endpoints"].as_array().expect("a list");
+    let [end] = ends.iter().filter(is_it).collect::<Vec<_>>()[..] else { panic!("{ends:?}") };
+    let (out, into) = (end["bytes_out"].as_u64(), end["bytes_in"].as_u64());
+    let (out, into) = (out.expect("they are counted"), into.expect("they are counted"));
+    // What is sent again is counted again.
+    assert!((received..=2 * received).contains(&out), "{received} arrived: {end}");
+    assert!((BACK..=2 * BACK).contains(&into), "{end}");
+    assert_eq!(end["connections"], 1, "{end}");
+    assert!(!told["coverage"].to_string().contains("bytes-not-counted"), "{}", told["coverage"]);
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use assay::evidence::{Endpoint, Evidence};
+use assay::observe::loss::Kind;
 
 use crate::harness::net::{Network, Ran};
-use crate::harness::sandbox::text;
+use crate::harness::sandbox::{cgroup_roots, text};
 use crate::needs::{Need, are_met};
 
 /// Servers at every address: of a protocol of lines over TCP at 7001 (a line says how many bytes follow, and how many are
@@ -302,4 +304,77 @@ for port in range(10000, {}): s.sendto(b'12345', ('10.9.0.2', port))",
     assert_eq!(observed.endpoints.len() as u64, MANY);
     let without = observed.endpoints.iter().filter(|end| end.bytes.is_none()).count() as u64;
     assert_eq!(without, MANY - 4096);
+}
+
+/// A program at the packets that come into a group, put there so that no other may stand at those of a group beneath it.
+const EXCLUSIVE: &str = r"
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def bpf(command, fields):
+    buffer = ctypes.create_string_buffer(fields.ljust(128, b'\0'), 128)
+    result = libc.syscall(321, command, buffer, 128)
+    if result < 0: sys.exit(os.strerror(ctypes.get_errno()))
+    return result
+# All of them pass: r0 = 1; exit.
+code = ctypes.create_string_buffer(struct.pack('<BBhiBBhi', 0xb7, 0, 0, 1, 0x95, 0, 0, 0), 16)
+words = ctypes.create_string_buffer(b'GPL')
+program = bpf(5, struct.pack('<IIQQ', 8, 2, ctypes.addressof(code), ctypes.addressof(words)))
+bpf(8, struct.pack('<IIII', os.open(sys.argv[1], os.O_RDONLY), program, 0, 0))
+";
+
+/// A control group that goes with the test, and the program in it with the group.
+struct Group(PathBuf);
+
+impl Group {
+    fn make() -> Self {
+        let root = cgroup_roots().into_iter().next().expect("a hierarchy");
+        let group = Self(root.join(format!("assay-test-traffic-{}", std::process::id())));
+        fs::create_dir(&group.0).expect("a group");
+        group
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What dies in it needs a moment.
+        (0..500).find(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            fs::remove_dir(&self.0).is_ok()
+        });
+    }
+}
+
+/// Somebody above us holds the place of the programs that see packets.
+#[test]
+fn bytes_that_nobody_could_count_are_missing_and_named() {
+    if !is_possible("bytes_that_nobody_could_count_are_missing_and_named", &[]) {
+        return;
+    }
+    let group = Group::make();
+    let mut network = network(&["api.test,10.9.0.1"]);
+    fs::write(network.folder().join("exclusive.py"), EXCLUSIVE).expect("a script");
+    let place = group.0.display();
+    let taken = format!("python3 exclusive.py {place}\necho $$ > {place}/cgroup.procs\n");
+    network.servers += &taken;
+    let ran = network.run(&["--dry-run"], &["python3", "client.py"]);
+    assert_eq!(ran.output.status.code(), Some(4), "{}", text(&ran.output.stderr));
+    let why = "attach to the group: Operation not permitted (os error 1)";
+    let gaps = &ran.evidence.coverage.ledger.gaps;
+    let of = |reason: &str| {
+        let found = gaps.iter().filter(|gap| gap.reason == reason);
+        found.map(|gap| (gap.kind, gap.detail.as_str())).collect::<Vec<_>>()
+    };
+    assert_eq!(of("bytes-not-counted"), [(Kind::Net, why)], "{gaps:?}");
+    assert_eq!(of("names-not-seen"), [(Kind::Net, why)], "{gaps:?}");
+    // The ends are told by what the calls said, and none of them with a number of bytes that nobody counted.
+    let ends = &ran.evidence.observed.endpoints;
+    assert!(ends.iter().all(|end| end.bytes.is_none() && !end.is_served), "{ends:?}");
+    assert_eq!(numbers(end(&ran.evidence, "tcp", "10.9.0.1", 7001)), (Some(2), 0, 0));
+    assert_eq!(numbers(end(&ran.evidence, "tcp", "10.9.0.4", 9)), (Some(1), 1, 0));
+    assert_eq!(numbers(end(&ran.evidence, "udp", "10.9.0.1", 7002)), (Some(3), 0, 0));
+    let counters = &ran.evidence.observed.counters;
+    assert!(!counters.keys().any(|key| key.starts_with("traffic_beyond")), "{counters:?}");
+    let report = fs::read_to_string(network.folder().join("run.yaml.report.md")).expect("a report");
+    assert!(report.contains("bytes-not-counted"), "{report}");
+    assert!(report.contains("| 10.9.0.1 | `tcp` | 7001 | 2 | 0 | 0 |  |  |"), "{report}");
 }

@@ -420,9 +420,10 @@ fn close(
     assemble::admit_left(&mut record.ledger, ended.descendants);
     if let Some(why) = observer.unseen_packets() {
         record.ledger.admit(Kind::Net, "names-not-seen", why);
+        record.ledger.admit(Kind::Net, "bytes-not-counted", why);
     }
     if let Err(error) = &traffic {
-        record.ledger.admit(Kind::Net, "traffic-unknown", error.to_string());
+        record.ledger.admit(Kind::Net, "bytes-not-counted", error.to_string());
     }
     let no_witness = observer.no_witness().map(ToOwned::to_owned);
     let witness_counts = observer.witness_counts();
