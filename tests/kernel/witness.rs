@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
+use std::process::Command;
 
 use assay::observe::loss::LossLedger;
 use assay::observe::pipeline::Pipeline;
@@ -19,7 +20,7 @@ use libc::{
 };
 use zerocopy::FromBytes as _;
 
-use crate::actor::{Act, Arg, Step, act, call};
+use crate::actor::{Act, Arg, Part, Step, act, call};
 use crate::needs::{Need, are_met};
 use crate::network::{bind, connect, inet, listen, sendto, socket, unix};
 use crate::stage::{Played, Stage};
@@ -232,6 +233,102 @@ fn what_one_witness_does_not_tell_the_other_does() {
         |act: &String| ("witness-disagrees".to_owned(), format!("seen by the second witness alone: {act}"));
     // In the order of their texts.
     assert_eq!(told, [said(&expected[1]), said(&expected[0])]);
+}
+
+/// What the second alone saw is admitted, each by its name, and nothing else is: no call of the table did it.
+fn check_admitted(stage: &Stage, played: &Played, acts: &[String]) {
+    let observed = &played.evidence["observed"];
+    stage.check_coverage(played);
+    let reasons = played.evidence["coverage"]["reasons"].as_array().expect("a list");
+    let mut told: Vec<&str> = reasons
+        .iter()
+        .filter(|one| one["reason"] == "witness-disagrees")
+        .map(|one| one["detail"].as_str().expect("a text"))
+        .collect();
+    told.sort_unstable();
+    let said = |act: &String| format!("seen by the second witness alone: {act}");
+    assert_eq!(told, acts.iter().map(said).collect::<Vec<_>>());
+    let counters = &observed["counters"];
+    assert_eq!(counters["witness.disagreed"], acts.len(), "{counters}");
+    for none in ["lost", "unchecked"] {
+        assert_eq!(counters[format!("witness.{none}")], 0, "{none}: {counters}");
+    }
+}
+
+fn all_done(played: &Played) {
+    assert!(played.told.returns.iter().all(|returned| *returned >= 0), "{:?}", played.told.returns);
+}
+
+#[test]
+fn a_message_queue_is_admitted_by_the_second() {
+    let Some(stage) = stage("a_message_queue_is_admitted_by_the_second") else { return };
+    let stage = stage.partial("fs", "witness-disagrees");
+    let name = format!("assay-witness-{}", std::process::id());
+    let flags = libc::O_RDWR | O_CREAT | libc::O_EXCL;
+    let played = stage.play(&[
+        call(libc::SYS_mq_open, [(&name).into(), flags.into(), 0o600.into(), 0.into()]),
+        call(libc::SYS_mq_unlink, [(&name).into()]),
+    ]);
+    all_done(&played);
+    // It lies in a filesystem that is in no tree.
+    check_admitted(&stage, &played, &[format!("open (detached)/{name}")]);
+}
+
+/// A filesystem of terminals of its own, for as long as the test lasts.
+struct Terminals(String);
+
+impl Terminals {
+    fn mount(at: String) -> Self {
+        let made = Command::new("mount")
+            .args(["-t", "devpts", "-o", "newinstance,ptmxmode=0666", "none", &at])
+            .status();
+        assert!(made.expect("mount").success());
+        Self(at)
+    }
+}
+
+impl Drop for Terminals {
+    fn drop(&mut self) {
+        Command::new("umount").arg(&self.0).status().ok();
+    }
+}
+
+#[test]
+fn the_other_end_of_a_terminal_is_admitted_by_the_second() {
+    let Some(stage) = stage("the_other_end_of_a_terminal_is_admitted_by_the_second") else { return };
+    let stage = stage.partial("fs", "witness-disagrees");
+    stage.dir("pts");
+    let _terminals = Terminals::mount(stage.at("pts"));
+    const UNLOCK: i64 = 0x4004_5431;
+    const OPEN_PEER: i64 = 0x5441;
+    let flags = O_RDWR | libc::O_NOCTTY;
+    let played = stage.play(&[
+        open("pts/ptmx", flags).keep(1),
+        act(Act::Put(0, vec![0; 4])),
+        call(libc::SYS_ioctl, [Arg::Kept(1), UNLOCK.into(), Arg::Desk(0)]),
+        call(libc::SYS_ioctl, [Arg::Kept(1), OPEN_PEER.into(), flags.into()]),
+    ]);
+    all_done(&played);
+    check_admitted(&stage, &played, &[format!("open {}", stage.at("pts/0"))]);
+}
+
+/// The first admits that there was one, and the second knows the file.
+#[test]
+fn a_core_dump_is_admitted_by_both() {
+    let Some(stage) = stage("a_core_dump_is_admitted_by_both") else { return };
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").expect("a pattern");
+    assert_eq!(pattern.trim(), "core", "what the kernel was built with");
+    let stage = stage.partial("fs", "core-dump").partial("fs", "witness-disagrees");
+    let limit = Arg::At(vec![Part::Bytes([u64::MAX; 2].map(u64::to_le_bytes).concat())]);
+    let played = stage.play(&[act(Act::Fork(vec![
+        call(libc::SYS_chdir, ["other".into()]),
+        call(libc::SYS_prlimit64, [0.into(), 4.into(), limit, 0.into()]),
+        call(libc::SYS_getpid, []).keep(1),
+        call(libc::SYS_kill, [Arg::Kept(1), libc::SIGSEGV.into()]),
+    ]))]);
+    let dump = stage.at("other/core");
+    assert!(fs::metadata(&dump).is_ok_and(|file| file.len() > 0), "{:?}", played.told.returns);
+    check_admitted(&stage, &played, &[format!("mknod {dump}"), format!("open {dump}")]);
 }
 
 /// Every run says whether it had one; where it had none, nothing else is different.
