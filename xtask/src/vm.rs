@@ -65,7 +65,7 @@ pub fn execute(options: &Options) -> Result<BTreeSet<String>> {
                 let mut told = boot(&kernel, &initrd, one, &options.filters);
                 show(one, &told);
                 if let (true, Ok(told)) = (step::is_ci(), &mut told) {
-                    again(told, |filters| {
+                    again(told, &options.filters, |filters| {
                         let again = boot(&kernel, &initrd, one, filters);
                         show(one, &again);
                         again
@@ -111,13 +111,17 @@ pub fn execute(options: &Options) -> Result<BTreeSet<String>> {
     Ok(seen.iter().flat_map(|(_, seen)| seen.ran.iter().cloned()).collect())
 }
 
-/// One more boot for the tests that failed, where they are few. What it tells is added, and its outcome is the outcome.
-fn again(told: &mut Told, boot: impl Fn(&[String]) -> Result<Told>) {
+/// One more boot for the tests that failed, where they are few, or for all where the machine did not come to its end, as
+/// an emulated one seldom does not. What it tells is added, and its outcome is the outcome.
+fn again(told: &mut Told, all: &[String], boot: impl Fn(&[String]) -> Result<Told>) {
     let failures = again::failures(&told.console);
-    if told.failure.is_none() || failures.is_empty() || failures.len() > again::MOST {
-        return;
-    }
-    let names: Vec<String> = failures.iter().map(|failure| failure.name.clone()).collect();
+    let Some(why) = told.failure.as_ref().filter(|_| failures.len() <= again::MOST) else { return };
+    println!("once more: {why}");
+    let names: Vec<String> = if failures.is_empty() {
+        all.to_vec()
+    } else {
+        failures.iter().map(|failure| failure.name.clone()).collect()
+    };
     let Ok(more) = boot(&names) else { return };
     print!("{}", again::summary(&failures, |_| more.failure.is_none()));
     told.failure = more.failure;
