@@ -160,7 +160,7 @@ pub const WITNESS_TAKEN: &str = "WITNESS_TAKEN";
 pub const WITNESS_TALLY: &str = "WITNESS_TALLY";
 
 /// Every map of the object.
-pub const MAPS: [&str; 21] = [
+pub const MAPS: [&str; 23] = [
     RING,
     RUNS,
     LEAVERS,
@@ -178,6 +178,8 @@ pub const MAPS: [&str; 21] = [
     REPEATED,
     FAILED,
     STREAMS,
+    TRAFFIC,
+    BEYOND,
     WITNESS_RING,
     WITNESS_SLOTS,
     WITNESS_TAKEN,
