@@ -239,21 +239,21 @@ pub enum Ending {
     Failed(i32),
 }
 
-const EPERM: i32 = 1;
+pub(super) const EPERM: i32 = 1;
 const EINTR: i32 = 4;
 const EAGAIN: i32 = 11;
-const EACCES: i32 = 13;
+pub(super) const EACCES: i32 = 13;
 const EROFS: i32 = 30;
-const ENETDOWN: i32 = 100;
-const ENETUNREACH: i32 = 101;
+pub(super) const ENETDOWN: i32 = 100;
+pub(super) const ENETUNREACH: i32 = 101;
 const ENETRESET: i32 = 102;
 const ECONNRESET: i32 = 104;
 const ETIMEDOUT: i32 = 110;
-const ECONNREFUSED: i32 = 111;
+pub(super) const ECONNREFUSED: i32 = 111;
 const EHOSTDOWN: i32 = 112;
 const EHOSTUNREACH: i32 = 113;
-const EALREADY: i32 = 114;
-const EINPROGRESS: i32 = 115;
+pub(super) const EALREADY: i32 = 114;
+pub(super) const EINPROGRESS: i32 = 115;
 // The kernel's own: a call that a signal interrupted and that goes on or is made again.
 const ERESTART: std::ops::RangeInclusive<i32> = 512..=516;
 
@@ -271,12 +271,20 @@ pub fn ending(class: ActClass, result: CallResult) -> Ending {
 fn was_done(class: ActClass, errno: i32) -> bool {
     let is_connect = class == ActClass::Connect;
     let is_send = class == ActClass::Send;
-    match errno {
-        ENETDOWN | ENETUNREACH | ENETRESET | ECONNRESET | ETIMEDOUT | ECONNREFUSED | EHOSTDOWN
-        | EHOSTUNREACH => is_connect || is_send,
-        EINPROGRESS | EALREADY | EAGAIN | EINTR => is_connect,
-        errno => is_connect && ERESTART.contains(&errno),
-    }
+    (is_connect || is_send) && is_of_the_way(errno) || is_connect && is_under_way(errno)
+}
+
+/// Whether the peer, or the way to it, answered a socket call so.
+pub(super) fn is_of_the_way(errno: i32) -> bool {
+    matches!(
+        errno,
+        ENETDOWN | ENETUNREACH | ENETRESET | ECONNRESET | ETIMEDOUT | ECONNREFUSED | EHOSTDOWN | EHOSTUNREACH
+    )
+}
+
+/// Whether a `connect` that ends so goes on.
+pub(super) fn is_under_way(errno: i32) -> bool {
+    matches!(errno, EINPROGRESS | EALREADY | EAGAIN | EINTR) || ERESTART.contains(&errno)
 }
 
 /// The result of an effect of this class, when the act's call ended like this; `None` when it has none.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use assay_common::traffic::TrafficTally;
 
+use super::acts::{EACCES, EALREADY, ENETDOWN, ENETUNREACH, EPERM, is_of_the_way, is_under_way};
 use super::effect::HostFrom;
 use super::hosts::Hosts;
 use super::paths::PathId;
@@ -14,24 +15,7 @@ use crate::observe::traffic::Traffic;
 /// The most ends whose attempts are counted by themselves.
 const MOST: usize = 10_000;
 
-const EPERM: i32 = 1;
-const EINTR: i32 = 4;
-const EAGAIN: i32 = 11;
-const EACCES: i32 = 13;
 const EISCONN: i32 = 106;
-const EALREADY: i32 = 114;
-const EINPROGRESS: i32 = 115;
-/// What a connection of TCP ends with once its beginning was sent: the kernel half has counted it.
-const AFTER_BEGIN: [i32; 6] = [
-    102, // ENETRESET
-    104, // ECONNRESET
-    110, // ETIMEDOUT
-    111, // ECONNREFUSED
-    112, // EHOSTDOWN
-    113, // EHOSTUNREACH
-];
-/// The kernel's own: the call goes on or is made again.
-const ERESTART: std::ops::RangeInclusive<i32> = 512..=516;
 
 /// Where a socket act went.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,9 +97,11 @@ impl Endpoints {
         let count = match result {
             CallResult::Ok => &mut attempts.done,
             CallResult::Errno(EACCES | EPERM) => &mut attempts.blocked,
-            CallResult::Errno(EINPROGRESS | EAGAIN | EINTR) if is_connect => &mut attempts.done,
-            CallResult::Errno(errno) if is_connect && ERESTART.contains(&errno) => &mut attempts.done,
-            CallResult::Errno(errno) if AFTER_BEGIN.contains(&errno) => &mut attempts.failed_later,
+            CallResult::Errno(errno) if is_connect && is_under_way(errno) => &mut attempts.done,
+            // No way was found, so nothing was sent.
+            CallResult::Errno(ENETDOWN | ENETUNREACH) => &mut attempts.failed_at_once,
+            // A connection of TCP ends so once its beginning was sent: the kernel half has counted it.
+            CallResult::Errno(errno) if is_of_the_way(errno) => &mut attempts.failed_later,
             CallResult::Errno(_) => &mut attempts.failed_at_once,
         };
         *count += 1;

@@ -1,8 +1,8 @@
+use super::super::acts::{ECONNREFUSED, EINPROGRESS};
 use super::*;
 use crate::observe::observation::{NameSource, NamedAct};
 
 const EINVAL: i32 = 22;
-const ECONNREFUSED: i32 = 111;
 
 fn act(op: NetOp, proto: &'static str, end: &str) -> NetAct {
     NetAct { op, proto, endpoint: End::Inet(end.parse().unwrap()), is_ephemeral: false }
