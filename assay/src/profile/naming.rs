@@ -169,19 +169,8 @@ impl<'a> Namer<'a> {
         let proof = Proof {
             is_made: life.made.is_some(),
             is_gone: !life.is_alive,
-            is_in_temp: false,
-            is_made_private: false,
-            is_drawn_by_maker: false,
-            is_moved: false,
-            is_in_tmp: false,
-            is_numbered: false,
-            is_directory: false,
-            is_in_git: false,
-            is_actor: &is_actor,
-            templates: &[],
-            clock: self.clock,
-            user: None,
             hostname: run.context.roots.hostname.as_deref(),
+            ..Proof::of_text(&is_actor, self.clock)
         };
         let is_kept = self.is_named_in_arguments(bytes) || !self.secrets_in(bytes).is_empty();
         let folded = if is_kept { None } else { fold_text(bytes, &proof) };
@@ -199,23 +188,7 @@ impl<'a> Namer<'a> {
         }
         let run = self.run;
         let is_actor = |_: usize, id: u32| run.processes.is_task(id);
-        let proof = Proof {
-            is_made: is_bound,
-            is_gone: is_bound,
-            is_in_temp: false,
-            is_made_private: false,
-            is_drawn_by_maker: false,
-            is_moved: false,
-            is_in_tmp: false,
-            is_numbered: false,
-            is_directory: false,
-            is_in_git: false,
-            is_actor: &is_actor,
-            templates: &[],
-            clock: self.clock,
-            user: None,
-            hostname: None,
-        };
+        let proof = Proof { is_made: is_bound, is_gone: is_bound, ..Proof::of_text(&is_actor, self.clock) };
         let is_kept = self.is_named_in_arguments(name) || !self.secrets_in(name).is_empty();
         let folded = if is_kept { None } else { fold_text(name, &proof) };
         if let Some(FoldedName { text, rules }) = folded {

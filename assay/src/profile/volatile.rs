@@ -51,6 +51,29 @@ pub struct Proof<'a> {
     pub hostname: Option<&'a [u8]>,
 }
 
+impl<'a> Proof<'a> {
+    /// Of a text that is no path: nothing is known of it but whose numbers are ids, and when the run was.
+    pub fn of_text(is_actor: &'a dyn Fn(usize, u32) -> bool, clock: Option<(u64, u64)>) -> Self {
+        Self {
+            is_made: false,
+            is_gone: false,
+            is_in_temp: false,
+            is_made_private: false,
+            is_drawn_by_maker: false,
+            is_directory: false,
+            is_moved: false,
+            is_in_tmp: false,
+            is_numbered: false,
+            is_in_git: false,
+            is_actor,
+            templates: &[],
+            clock,
+            user: None,
+            hostname: None,
+        }
+    }
+}
+
 /// A component with its volatile parts replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoldedName {
