@@ -14,6 +14,7 @@ use aya_obj::btf::BtfFeatures;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{EbpfSectionKind, Function, Object};
 
+use super::witness;
 use crate::host::bpf_syscall::{
     self, LSM_MAC, MapShape, PROG_TYPE_CGROUP_SKB, PROG_TYPE_LSM, PROG_TYPE_RAW_TRACEPOINT, TypedProgram,
 };
@@ -251,17 +252,9 @@ impl Made {
                 Place::Tracepoint(_) | Place::Uring(..) | Place::Tail(_) => PROG_TYPE_RAW_TRACEPOINT,
                 Place::Hook(_) | Place::NewerHook(_) => PROG_TYPE_LSM,
             },
-            target: match program.place {
-                Place::Hook(function) | Place::NewerHook(function) => {
-                    wanted.hooks.get(function).map(|id| (*id, LSM_MAC))
-                }
-                Place::Tracepoint(_)
-                | Place::Uring(..)
-                | Place::Tail(_)
-                | Place::PacketIn
-                | Place::PacketOut
-                | Place::AnswerIn => None,
-            },
+            target: witness::function(program.place)
+                .and_then(|function| wanted.hooks.get(function))
+                .map(|id| (*id, LSM_MAC)),
             name: program.name,
             license: &license,
             instructions: &instructions,

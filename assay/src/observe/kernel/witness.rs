@@ -87,7 +87,8 @@ pub(super) fn is_hook(place: Place) -> bool {
     function(place).is_some()
 }
 
-fn function(place: Place) -> Option<&'static str> {
+/// The hook that a program of its stands at.
+pub(super) fn function(place: Place) -> Option<&'static str> {
     match place {
         Place::Hook(function) | Place::NewerHook(function) => Some(function),
         Place::Tracepoint(_)
