@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
@@ -258,5 +258,32 @@ fn what_a_check_says_is_what_a_run_holds() {
 fn what_a_check_says_to_an_ordinary_user_is_what_their_run_holds() {
     if are_met("checked::what_a_check_says_to_an_ordinary_user_is_what_their_run_holds", &NEEDS) {
         hold(Who::User);
+    }
+}
+
+/// Which of the names in a directory that can be entered, but not listed, a pattern means cannot be known.
+#[test]
+fn a_pattern_in_a_directory_that_cannot_be_listed_is_named() {
+    if !are_met("checked::a_pattern_in_a_directory_that_cannot_be_listed_is_named", &NEEDS) {
+        return;
+    }
+    let scene = scene();
+    let directory = scene.directory("w/t");
+    scene.file("w/t/a.s", b"x");
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o311)).expect("a mode");
+    for rules in [
+        "allow: [{path: '${WORKDIR}', access: [read]}], deny: ['t/*.s']",
+        "allow: [{path: '${WORKDIR}', access: [read, write]}], deny: [{path: 't/*.s', access: [write]}]",
+        "allow: [{path: 't/*.s', access: [read]}]",
+    ] {
+        scene.file("policy.yaml", format!("api_version: assay/v1\nfs: {{{rules}}}\n").as_bytes());
+        let policy = scene.at("policy.yaml");
+        let is_told = |who| {
+            let told = agreed(&scene, who, &[&policy], &["--policy", &policy]);
+            told.contains("fs pattern-not-listed t/*.s")
+        };
+        assert!(is_told(Who::User), "{rules}");
+        // Root lists it.
+        assert!(!is_told(Who::Root), "{rules}");
     }
 }

@@ -231,6 +231,10 @@ impl<'a> FilePlan<'a> {
             self.degradations.insert(Degradation::about(Component::Fs, "pattern-too-wide", &rule.text));
             reasons.insert("pattern-too-wide".into());
         }
+        if found.is_unlisted {
+            self.degradations.insert(Degradation::about(Component::Fs, "pattern-not-listed", &rule.text));
+            reasons.insert("pattern-not-listed".into());
+        }
         let held = if !reasons.is_empty() {
             Held::Not(reasons.into_iter().collect())
         } else if found.there.is_empty() {
@@ -328,6 +332,9 @@ impl<'a> FilePlan<'a> {
             }
             if found.is_cut {
                 reasons.insert(self.degrade(rule.access, "pattern-too-wide", rule.text.clone()));
+            }
+            if found.is_unlisted {
+                reasons.insert(self.degrade(rule.access, "pattern-not-listed", rule.text.clone()));
             }
             if !self.landlock.is_present() {
                 reasons.insert("landlock-absent".to_owned());

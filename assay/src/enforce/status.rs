@@ -96,6 +96,7 @@ impl Degradation {
             "allow-not-existing" => "an allowed name that does not exist, so that it cannot be granted",
             "allow-pattern-frozen" => "only names that match now are granted",
             "pattern-too-wide" => "a pattern that matches too many names to follow them all",
+            "pattern-not-listed" => "a pattern in a directory that cannot be listed",
             "rule-vanished" => "a path that was gone when its rule was applied",
             "address-not-held" => "the address of a rule is not held, only its ports",
             "tcp-not-held" => "TCP is not held",
@@ -143,6 +144,7 @@ impl Degradation {
             "host-not-resolved" => "name its addresses, or let the host look it up",
             "host-pattern-not-granted" => "name each host",
             "pattern-too-wide" => "narrow it",
+            "pattern-not-listed" => "name each, or make the directory readable",
             _ => return None,
         })
     }

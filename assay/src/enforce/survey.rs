@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use super::split::is_beneath;
+use super::walk::is_looked_at;
 use crate::policy::check::is_name;
 use crate::policy::net::Target;
 use crate::policy::pattern::{Part, Pattern};
@@ -56,6 +57,8 @@ pub struct Found {
     pub is_open: bool,
     /// Whether the search was cut: there may be more.
     pub is_cut: bool,
+    /// Whether a directory could not be listed, whose names the command may reach all the same.
+    pub is_unlisted: bool,
 }
 
 /// What something is, as far as rights depend on it.
@@ -233,7 +236,16 @@ fn add_children(directory: &[u8], budget: &mut usize, found: &mut Found) {
 }
 
 fn children(directory: &[u8], budget: &mut usize, found: &mut Found) -> Vec<(Vec<u8>, Kind, bool)> {
-    let Ok(entries) = fs::read_dir(OsStr::from_bytes(directory)) else { return Vec::new() };
+    let path = Path::new(OsStr::from_bytes(directory));
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) => {
+            // Of a name that is no directory nothing lies beneath.
+            let is_directory = error.kind() != std::io::ErrorKind::NotADirectory;
+            found.is_unlisted |= is_directory && !is_looked_at(Err(error), path);
+            return Vec::new();
+        }
+    };
     let mut children = Vec::new();
     for entry in entries.flatten() {
         if *budget == 0 {

@@ -98,7 +98,7 @@ fn listing_at(path: &Path) -> io::Result<Listing> {
 
 /// Whether nothing is left there that a command of ours could reach and we did not see: what went meanwhile, and what
 /// lies behind a directory of somebody else's that does not let us through.
-fn is_looked_at(result: io::Result<()>, path: &Path) -> bool {
+pub(super) fn is_looked_at(result: io::Result<()>, path: &Path) -> bool {
     let Err(error) = result else { return true };
     error.kind() == io::ErrorKind::NotFound
         || error.kind() == io::ErrorKind::PermissionDenied && is_out_of_reach(path)
