@@ -42,6 +42,12 @@ impl From<i32> for Arg {
     }
 }
 
+impl From<u32> for Arg {
+    fn from(value: u32) -> Self {
+        i64::from(value).into()
+    }
+}
+
 impl From<&str> for Arg {
     fn from(text: &str) -> Self {
         text.as_bytes().into()

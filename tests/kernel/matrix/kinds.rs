@@ -3,9 +3,10 @@
 use libc::{
     AF_UNIX, AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY,
     O_RDWR, O_TRUNC, O_WRONLY, S_IFCHR, S_IFIFO, S_IFREG, SOCK_STREAM, SYS_bind, SYS_execve, SYS_execveat,
-    SYS_fchmodat, SYS_fchownat, SYS_getdents64, SYS_linkat, SYS_mkdirat, SYS_mknodat, SYS_name_to_handle_at,
-    SYS_open_by_handle_at, SYS_openat, SYS_openat2, SYS_pread64, SYS_renameat2, SYS_setxattr, SYS_socket,
-    SYS_symlinkat, SYS_truncate, SYS_unlinkat, SYS_utimensat, SYS_write,
+    SYS_fallocate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_fremovexattr, SYS_fsetxattr,
+    SYS_ftruncate, SYS_getdents64, SYS_linkat, SYS_mkdirat, SYS_mknodat, SYS_name_to_handle_at,
+    SYS_open_by_handle_at, SYS_openat, SYS_openat2, SYS_pread64, SYS_removexattr, SYS_renameat2,
+    SYS_setxattr, SYS_socket, SYS_symlinkat, SYS_truncate, SYS_unlinkat, SYS_utimensat, SYS_write,
 };
 
 use super::ways::{Named, Place};
@@ -49,6 +50,8 @@ pub struct Kind {
     pub by_status: bool,
     /// Its first step is a look, which has no effect.
     pub looks: bool,
+    /// Not every file system knows it.
+    pub is_optional: bool,
     pub steps: fn(&Place, &Named, &str) -> Vec<Step>,
 }
 
@@ -60,13 +63,20 @@ const PLAIN: Kind = Kind {
     is_withheld: false,
     by_status: false,
     looks: false,
+    is_optional: false,
     steps: read,
 };
 const NAME: Kind = Kind { is_of_name: true, ..PLAIN };
 const MAKE: Kind = Kind { content: Content::Missing, ..NAME };
 const ATTRIBUTE: Kind = Kind { needs: Needs::Attribute, ..PLAIN };
+const EXTENDED: Kind = Kind { is_optional: true, ..ATTRIBUTE };
 
-/// All of them.
+/// The attribute that is set.
+const OWN: &str = "user.x";
+/// The attribute that is there before, and is removed.
+pub const GIVEN: &str = "user.given";
+
+/// All of them. Names are short: where a link with a long text leads nowhere is not told (docs/limits.md).
 pub const KINDS: &[Kind] = &[
     Kind { name: "read", needs: Needs::Read, ..PLAIN },
     Kind { name: "ring_read", needs: Needs::Read, steps: ring_read, ..PLAIN },
@@ -77,6 +87,20 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "truncate",
         steps: |_, named, _| vec![call(SYS_truncate, [named.alone().as_str().into(), 0.into()])],
+        ..PLAIN
+    },
+    Kind {
+        name: "truncate_open",
+        steps: |_, named, _| vec![open(named, O_WRONLY), call(SYS_ftruncate, [Arg::Kept(10), 0.into()])],
+        ..PLAIN
+    },
+    Kind { name: "allocate", steps: |_, named, _| allocate(named, 0, 100), is_optional: true, ..PLAIN },
+    // What lies there becomes zeros, and the file as long as before.
+    Kind { name: "punch", steps: |_, named, _| allocate(named, 3, 4), is_optional: true, ..PLAIN },
+    Kind {
+        name: "ring_allocate",
+        steps: |_, named, _| vec![open(named, O_WRONLY), ring(17, Arg::Kept(10), 100, 0.into(), 0.into(), 0)],
+        is_optional: true,
         ..PLAIN
     },
     Kind { name: "reopen", steps: reopen, looks: true, ..PLAIN },
@@ -117,10 +141,16 @@ pub const KINDS: &[Kind] = &[
         steps: |_, named, _| vec![call(SYS_symlinkat, ["x".into(), named.at.into(), path(named)])],
         ..MAKE
     },
+    Kind {
+        name: "ring_make_link",
+        steps: |_, named, _| vec![ring(38, named.at, "x", 0.into(), path(named), 0)],
+        ..MAKE
+    },
     Kind { name: "bind_socket", steps: bind_socket, ..MAKE },
     Kind { name: "move_in", steps: |place, named, name| move_onto(place, named, name, 0), ..MAKE },
     Kind { name: "move_directory_in", steps: move_directory_in, ..MAKE },
     Kind { name: "link_in", steps: link_in, ..MAKE },
+    Kind { name: "ring_link_in", steps: ring_link_in, ..MAKE },
     Kind { name: "unnamed_in", steps: unnamed_in, ..MAKE },
     Kind { name: "move_onto", steps: |place, named, name| move_onto(place, named, name, 0), ..NAME },
     Kind { name: "exchange", steps: |place, named, name| move_onto(place, named, name, 2), ..NAME },
@@ -138,31 +168,42 @@ pub const KINDS: &[Kind] = &[
     Kind { name: "remove_directory", content: Content::Directory, steps: remove_directory, ..NAME },
     Kind { name: "move_out", steps: move_out, ..NAME },
     Kind { name: "link_out", needs: Needs::ReadWrite, steps: link_out, ..NAME },
+    Kind { name: "ring_link_out", needs: Needs::ReadWrite, steps: ring_link_out, ..NAME },
     Kind {
         name: "change_mode",
         steps: |_, named, _| vec![call(SYS_fchmodat, [named.at.into(), path(named), 0o600.into()])],
         ..ATTRIBUTE
     },
     Kind {
+        name: "change_mode_open",
+        steps: |_, named, _| opened(named, call(SYS_fchmod, [Arg::Kept(10), 0o600.into()])),
+        ..ATTRIBUTE
+    },
+    Kind {
         name: "change_owner",
-        steps: |_, named, _| {
-            vec![call(SYS_fchownat, [named.at.into(), path(named), 1.into(), 1.into(), 0.into()])]
+        steps: |place, named, _| {
+            let owner = place.owner;
+            vec![call(SYS_fchownat, [named.at.into(), path(named), owner.into(), owner.into(), 0.into()])]
         },
         ..ATTRIBUTE
     },
     Kind {
-        name: "set_times",
-        steps: |_, named, _| {
-            vec![call(
-                SYS_utimensat,
-                [
-                    named.at.into(),
-                    path(named),
-                    Arg::At(vec![Part::Word(1), Part::Word(0), Part::Word(1), Part::Word(0)]),
-                    0.into(),
-                ],
-            )]
+        name: "change_owner_open",
+        steps: |place, named, _| {
+            opened(named, call(SYS_fchown, [Arg::Kept(10), place.owner.into(), place.owner.into()]))
         },
+        ..ATTRIBUTE
+    },
+    // By a descriptor that was opened for nothing.
+    Kind { name: "change_owner_empty", steps: change_owner_empty, looks: true, ..ATTRIBUTE },
+    Kind {
+        name: "set_times",
+        steps: |_, named, _| vec![call(SYS_utimensat, [named.at.into(), path(named), times(), 0.into()])],
+        ..ATTRIBUTE
+    },
+    Kind {
+        name: "set_times_open",
+        steps: |_, named, _| opened(named, call(SYS_utimensat, [Arg::Kept(10), 0.into(), times(), 0.into()])),
         ..ATTRIBUTE
     },
     Kind {
@@ -170,10 +211,37 @@ pub const KINDS: &[Kind] = &[
         steps: |_, named, _| {
             vec![call(
                 SYS_setxattr,
-                [named.alone().as_str().into(), "user.x".into(), "y".into(), 1.into(), 0.into()],
+                [named.alone().as_str().into(), OWN.into(), "y".into(), 1.into(), 0.into()],
             )]
         },
-        ..ATTRIBUTE
+        ..EXTENDED
+    },
+    Kind {
+        name: "set_attribute_open",
+        steps: |_, named, _| {
+            opened(named, call(SYS_fsetxattr, [Arg::Kept(10), OWN.into(), "y".into(), 1.into(), 0.into()]))
+        },
+        ..EXTENDED
+    },
+    Kind {
+        name: "ring_set_attribute",
+        steps: |_, named, _| vec![ring_attribute(42, 0, named.alone().as_str())],
+        ..EXTENDED
+    },
+    Kind {
+        name: "ring_attribute_open",
+        steps: |_, named, _| opened(named, ring_attribute(41, Arg::Kept(10), 0)),
+        ..EXTENDED
+    },
+    Kind {
+        name: "drop_attribute",
+        steps: |_, named, _| vec![call(SYS_removexattr, [named.alone().as_str().into(), GIVEN.into()])],
+        ..EXTENDED
+    },
+    Kind {
+        name: "drop_attribute_open",
+        steps: |_, named, _| opened(named, call(SYS_fremovexattr, [Arg::Kept(10), GIVEN.into()])),
+        ..EXTENDED
     },
     Kind {
         name: "execute",
@@ -248,6 +316,35 @@ fn put(slot: u8) -> Step {
 
 fn open_and_write(named: &Named, flags: i32) -> Vec<Step> {
     vec![open(named, flags), put(10)]
+}
+
+/// For reading, and then this, of slot 10.
+fn opened(named: &Named, then: Step) -> Vec<Step> {
+    vec![open(named, O_RDONLY), then]
+}
+
+fn allocate(named: &Named, mode: i64, length: i64) -> Vec<Step> {
+    vec![open(named, O_WRONLY), call(SYS_fallocate, [Arg::Kept(10), mode.into(), 0.into(), length.into()])]
+}
+
+fn times() -> Arg {
+    Arg::At(vec![Part::Word(1), Part::Word(0), Part::Word(1), Part::Word(0)])
+}
+
+fn change_owner_empty(place: &Place, named: &Named, _: &str) -> Vec<Step> {
+    let owner = place.owner;
+    vec![
+        open(named, O_PATH),
+        call(SYS_fchownat, [Arg::Kept(10), "".into(), owner.into(), owner.into(), AT_EMPTY_PATH.into()]),
+    ]
+}
+
+/// Sets an attribute, of a descriptor or of a path.
+fn ring_attribute(opcode: u8, fd: impl Into<Arg>, path: impl Into<Arg>) -> Step {
+    let Step { act: Act::Ring(request), keep } = ring(opcode, fd, OWN, 1.into(), "y".into(), 0) else {
+        unreachable!("a request")
+    };
+    Step { act: Act::Ring(Request { addr3: path.into(), ..request }), keep }
 }
 
 fn reopen(_: &Place, named: &Named, _: &str) -> Vec<Step> {
@@ -363,6 +460,12 @@ fn link_in(place: &Place, named: &Named, name: &str) -> Vec<Step> {
     steps
 }
 
+fn ring_link_in(place: &Place, named: &Named, name: &str) -> Vec<Step> {
+    let (mut steps, own) = own(place, name);
+    steps.push(ring(39, AT_FDCWD, own.as_str(), named.at.into(), path(named), 0));
+    steps
+}
+
 /// A file made without a name that is given one.
 fn unnamed_in(place: &Place, named: &Named, _: &str) -> Vec<Step> {
     let flags = libc::O_TMPFILE | O_RDWR;
@@ -393,11 +496,17 @@ fn move_out(place: &Place, named: &Named, name: &str) -> Vec<Step> {
 
 fn link_out(place: &Place, named: &Named, name: &str) -> Vec<Step> {
     let to = format!("{}/linked-{name}", place.mine);
-    vec![
-        call(SYS_linkat, [named.at.into(), path(named), AT_FDCWD.into(), to.as_str().into(), 0.into()]),
-        call(SYS_openat, [AT_FDCWD.into(), to.as_str().into(), O_WRONLY.into()]).keep(10),
-        put(10),
-    ]
+    let link = [named.at.into(), path(named), AT_FDCWD.into(), to.as_str().into(), 0.into()];
+    written_by(call(SYS_linkat, link), &to)
+}
+
+fn ring_link_out(place: &Place, named: &Named, name: &str) -> Vec<Step> {
+    let to = format!("{}/linked-{name}", place.mine);
+    written_by(ring(39, named.at, path(named), AT_FDCWD.into(), to.as_str().into(), 0), &to)
+}
+
+fn written_by(link: Step, to: &str) -> Vec<Step> {
+    vec![link, call(SYS_openat, [AT_FDCWD.into(), to.into(), O_WRONLY.into()]).keep(10), put(10)]
 }
 
 fn execute(path: &str, more: &[&str]) -> Step {

@@ -51,7 +51,7 @@ impl Record {
     }
 
     /// What is missing of a cell that the policy denies and that was blocked.
-    pub fn misses(&self, case: &Case, cell: &Cell) -> Option<String> {
+    pub fn misses(&self, case: &Case, cell: &Cell, is_ordinary: bool) -> Option<String> {
         // The file system of an emulated machine knows no attributes of users, and perhaps no files without a name.
         if cell.returns.contains(&EOPNOTSUPP) {
             return None;
@@ -67,20 +67,23 @@ impl Record {
         // A look has no effect: where one found nothing, or would not cross our mount, there was no act after it.
         let mut looks = cell.returns[1..].iter().take(cell.looks);
         if let Some(errno) = looks.find_map(errno) {
-            let is_told = |name: &str| name == directory || name.ends_with(&cell.name);
+            let is_told = |name: &str| name == directory || cell.is_named(name);
             let mut told = self.failed.iter().filter(|(name, _)| is_told(name));
             return (!told.any(|(_, told)| *told == errno))
                 .then(|| format!("no look that ended with {errno}"));
         }
         if cell.kind.name == "by_handle" {
-            // Without a name it is told as what the launch withholds.
+            // No capability of an ordinary user's is withheld. Of root, without a name, it is told as what the launch withholds.
+            if is_ordinary {
+                return (!failed.contains("EPERM")).then(|| "no EPERM".to_owned());
+            }
             let counters = &self.evidence["observed"]["counters"];
             let is_told = counters["withheld.DAC_READ_SEARCH"].as_u64().is_some_and(|hits| hits > 0);
             return (!is_told || !failed.contains("EPERM")).then(|| "nothing withheld".to_owned());
         }
         // Where the directory above could not be moved, that is what was refused, and the rest found nothing.
         let is_about =
-            |name: &str| name.ends_with(&cell.name) || cell.way.name == "moved_parent" && name == directory;
+            |name: &str| cell.is_named(name) || cell.way.name == "moved_parent" && name == directory;
         let of = |all: &BTreeSet<(String, String)>| -> BTreeSet<String> {
             all.iter().filter(|(name, _)| is_about(name)).map(|(_, what)| what.clone()).collect()
         };

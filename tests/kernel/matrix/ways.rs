@@ -22,6 +22,8 @@ pub const SENT: i64 = 41;
 pub struct Place {
     pub target: String,
     pub mine: String,
+    /// Whom the command may give its files to.
+    pub owner: u32,
 }
 
 /// How a target is named: the steps before, and then a directory and a path.
@@ -157,16 +159,18 @@ fn relative(place: &Place, name: &str) -> Named {
     plain(vec![change(&place.target)], format!("./{name}"))
 }
 
+fn made_link(text: &str, link: &str) -> Step {
+    call(SYS_symlinkat, [text.into(), AT_FDCWD.into(), link.into()])
+}
+
 fn link(place: &Place, name: &str) -> Named {
     let link = format!("{}/link-{name}", place.mine);
-    let target = format!("{}/{name}", place.target);
-    plain(vec![call(SYS_symlinkat, [target.as_str().into(), AT_FDCWD.into(), link.as_str().into()])], link)
+    plain(vec![made_link(&format!("{}/{name}", place.target), &link)], link)
 }
 
 fn linked_directory(place: &Place, name: &str) -> Named {
     let link = format!("{}/dir-{name}", place.mine);
-    let make = call(SYS_symlinkat, [place.target.as_str().into(), AT_FDCWD.into(), link.as_str().into()]);
-    plain(vec![make], format!("{link}/{name}"))
+    plain(vec![made_link(&place.target, &link)], format!("{link}/{name}"))
 }
 
 fn descriptor(place: &Place, name: &str) -> Named {
