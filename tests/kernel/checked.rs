@@ -271,10 +271,15 @@ fn a_pattern_in_a_directory_that_cannot_be_listed_is_named() {
     let directory = scene.directory("w/t");
     scene.file("w/t/a.s", b"x");
     fs::set_permissions(directory, fs::Permissions::from_mode(0o311)).expect("a mode");
-    for rules in [
-        "allow: [{path: '${WORKDIR}', access: [read]}], deny: ['t/*.s']",
-        "allow: [{path: '${WORKDIR}', access: [read, write]}], deny: [{path: 't/*.s', access: [write]}]",
-        "allow: [{path: 't/*.s', access: [read]}]",
+    // What does, and whether it goes through: what is denied there is not held, and what is allowed is not granted.
+    for (rules, act, passes) in [
+        ("allow: [{path: '${WORKDIR}', access: [read]}], deny: ['t/*.s']", "cat t/a.s", true),
+        (
+            "allow: [{path: '${WORKDIR}', access: [read, write]}], deny: [{path: 't/*.s', access: [write]}]",
+            "echo x > t/a.s",
+            true,
+        ),
+        ("allow: [{path: 't/*.s', access: [read]}]", "cat t/a.s", false),
     ] {
         scene.file("policy.yaml", format!("api_version: assay/v1\nfs: {{{rules}}}\n").as_bytes());
         let policy = scene.at("policy.yaml");
@@ -285,5 +290,15 @@ fn a_pattern_in_a_directory_that_cannot_be_listed_is_named() {
         assert!(is_told(Who::User), "{rules}");
         // Root lists it.
         assert!(!is_told(Who::Root), "{rules}");
+        let run = |mode| {
+            let arguments =
+                ["sandbox", mode, "--allow-unobserved", "--policy", &policy, "--", "sh", "-c", act];
+            assay(&scene, Who::User, &arguments).output().expect("assay runs")
+        };
+        let held = run("--enforce");
+        assert_eq!(held.status.success(), passes, "{rules}: {}", text(&held.stderr));
+        let refused = run("--fail-closed");
+        assert_eq!(refused.status.code(), Some(2), "{rules}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains("t/*.s"), "{rules}: {}", text(&refused.stderr));
     }
 }

@@ -321,7 +321,7 @@ fn play(case: &Case, ways: &'static [Way], parts: usize, who: &Who) -> Option<(V
     options.extend(["--policy", &policy, "--profile", &profile, "--profile-format", "json"]);
     let (trace, status) = (text_of(scene.path("trace")), text_of(scene.path("status")));
     options.extend(["--trace", &trace, "--status-file", &status]);
-    let id = format!("{}:{}", USER, USER);
+    let id = format!("{USER}:{USER}");
     if who.user.is_some() {
         options.extend(["--user", &id]);
     }
