@@ -86,6 +86,10 @@ pub enum SectionTag {
     Payload = 17,
     /// [`crate::record::Repeat`]: more like it will be counted and not sent.
     Repeat = 18,
+    /// [`crate::record::PeerFacts`] of the other end of a UNIX connection.
+    PeerFacts = 19,
+    /// Names of the program that it runs, as a chain.
+    PeerChain = 20,
 }
 
 impl SectionTag {
@@ -110,6 +114,8 @@ impl SectionTag {
             16 => Self::PacketFacts,
             17 => Self::Payload,
             18 => Self::Repeat,
+            19 => Self::PeerFacts,
+            20 => Self::PeerChain,
             _ => return None,
         })
     }

@@ -166,6 +166,26 @@ pub struct SockFacts {
     pub is_port_chosen: u32,
 }
 
+/// Who the kernel says is at the other end of a UNIX connection: who listened there, as `SO_PEERCRED` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "user",
+    derive(zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout)
+)]
+#[repr(C)]
+pub struct PeerFacts {
+    /// Process id in the initial namespace; 0 where the kernel names nobody, as for datagrams.
+    pub pid: u32,
+    /// User id in the initial namespace.
+    pub uid: u32,
+    /// 1 when the process still lives; else no more of it is known.
+    pub is_alive: u32,
+    /// Always zero.
+    pub padding: u32,
+    /// The process's name.
+    pub comm: [u8; COMM_LEN],
+}
+
 /// What the kernel knows of a packet of the run's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
@@ -246,3 +266,4 @@ const _: () = assert!(size_of::<Header>() == 112);
 const _: () = assert!(size_of::<Section>() == 8);
 const _: () = assert!(size_of::<FileFacts>() == 40);
 const _: () = assert!(size_of::<SockFacts>() == 32);
+const _: () = assert!(size_of::<PeerFacts>() == 32);

@@ -2,17 +2,17 @@
 
 use assay_common::calls::{NONE, Op};
 use assay_common::kind::SectionTag;
-use assay_common::limits::{MMSG_LEN, SOCKADDR_LEN, WALK_START};
+use assay_common::limits::{COMM_LEN, MMSG_LEN, SOCKADDR_LEN, WALK_START};
 use assay_common::names::tail;
 use assay_common::offsets::MISSING;
-use assay_common::record::{Header, SockFacts, flags};
+use assay_common::record::{Header, PeerFacts, SockFacts, flags};
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
 use crate::chain::put_chain;
 use crate::emit::{scratch, submit, tell_unread};
-use crate::kernel::{Context, at_most, each, file_of, off, read, read_user};
+use crate::kernel::{Context, at_most, each, file_of, off, place_of, read, read_user};
 use crate::maps::{Scratch, TAILS, mode};
 use crate::start::{AT_FDCWD, Which, mode_for, set_job};
 
@@ -164,6 +164,9 @@ extern "C" fn add_socket(file: u64) -> u32 {
     let op = scratch.header().op;
     if family == AF_UNIX && op == Op::Connect as u16 {
         put_unix_name(scratch, read(sk + off!(unix_peer)));
+        if scratch.header().ret >= 0 {
+            put_peer(scratch, sk);
+        }
     } else if family == AF_UNIX && op != Op::Send as u16 {
         put_unix_name(scratch, sk);
         // The name it was bound with may be relative to a directory left long ago; the file it made is known.
@@ -214,6 +217,35 @@ pub fn put_received_socket(scratch: &mut Scratch, file: u64) {
         let pid: u64 = read(sk + off!(sk_peer_pid));
         let number: u32 = if pid == 0 { 0 } else { read(pid + off!(pid_numbers) + off!(upid_nr)) };
         scratch.header().args[5] = u64::from(number);
+    }
+}
+
+/// Adds who is at the other end of a connection that was made: it may be gone before userspace could look, so that its
+/// program is read here.
+#[inline(always)]
+fn put_peer(scratch: &mut Scratch, sk: u64) {
+    /// `PIDTYPE_TGID`: the list of a process's first thread, in `struct pid` and in `struct task_struct`.
+    const PROCESS: u64 = 1;
+    let mut facts = PeerFacts { pid: 0, uid: 0, is_alive: 0, padding: 0, comm: [0; COMM_LEN] };
+    let mut image = 0;
+    let pid: u64 = read(sk + off!(sk_peer_pid));
+    if pid != 0 {
+        facts.pid = read(pid + off!(pid_numbers) + off!(upid_nr));
+        let cred: u64 = read(sk + off!(sk_peer_cred));
+        facts.uid = read(cred + off!(cred_uid));
+        let link: u64 = read(pid + off!(pid_tasks) + PROCESS * 8);
+        if link != 0 {
+            let task = link - off!(task_pid_links) - PROCESS * 16;
+            facts.is_alive = 1;
+            facts.comm = read(task + off!(task_comm));
+            let mm: u64 = read(task + off!(task_mm));
+            image = if mm == 0 { 0 } else { read(mm + off!(mm_exe_file)) };
+        }
+    }
+    scratch.put_value(SectionTag::PeerFacts, facts);
+    if image != 0 {
+        let (dentry, mnt) = place_of(image);
+        put_chain(SectionTag::PeerChain, 0, dentry, mnt);
     }
 }
 

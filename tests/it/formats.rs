@@ -164,7 +164,13 @@ fn observations() -> Vec<Observation> {
                     (Endpoint::None, _) | (_, NetOp::Socket) => "netlink",
                     _ => "tcp",
                 };
-                let net = NetAct { op, proto, endpoint: endpoint.clone(), is_ephemeral: op == NetOp::Bind };
+                let net = NetAct {
+                    op,
+                    proto,
+                    endpoint: endpoint.clone(),
+                    is_ephemeral: op == NetOp::Bind,
+                    peer: None,
+                };
                 act(Act::Net(net), CallResult::Ok);
             }
         }

@@ -114,7 +114,16 @@ fn artifacts() -> Vec<(&'static str, String)> {
         act(pair(PairOp::Symlink, PathRef::literal(name.clone())), 0);
         act(exec(path.clone(), vec![path.clone()]), 0);
         for endpoint in [Endpoint::UnixPath(PathRef::resolved(path)), Endpoint::UnixAbstract(name)] {
-            act(Act::Net(NetAct { op: NetOp::Connect, proto: "unix", endpoint, is_ephemeral: false }), 0);
+            act(
+                Act::Net(NetAct {
+                    op: NetOp::Connect,
+                    proto: "unix",
+                    endpoint,
+                    is_ephemeral: false,
+                    peer: None,
+                }),
+                0,
+            );
         }
     }
 

@@ -56,6 +56,7 @@ impl Recorded {
                 proto: "tcp",
                 endpoint: Endpoint::Inet(address.parse().expect("an address")),
                 is_ephemeral: false,
+                peer: None,
             }));
         }
         for path in ["/srv/data/log", "/etc/app.conf"] {
@@ -421,7 +422,7 @@ pub fn shell() -> Recorded {
 fn another_port_of_the_kernels_choice_is_the_same_run() {
     let net = |op, address: &str, is_ephemeral| {
         let endpoint = Endpoint::Inet(address.parse().expect("an address"));
-        Act::Net(NetAct { op, proto: "tcp", endpoint, is_ephemeral })
+        Act::Net(NetAct { op, proto: "tcp", endpoint, is_ephemeral, peer: None })
     };
     for acts in [&[(NetOp::Bind, true), (NetOp::Listen, false)][..], &[(NetOp::Listen, false)]] {
         let mut run = shell();

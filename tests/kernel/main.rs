@@ -50,6 +50,7 @@ mod network;
 mod one_more;
 mod oracle;
 mod other_names;
+mod peers;
 mod places;
 mod readme;
 mod recipes;

@@ -247,6 +247,8 @@ fn work_that_leaves_the_tree_is_told() {
         let is_end = *name != "run/harmless";
         assert_eq!(told.contains("observation ended here"), is_end, "{name}: {told}");
         assert_eq!(report.contains("Observation ended here"), is_end, "{name}: {report}");
+        // With the program that answered there, which is this one.
+        assert_eq!(told.contains(", uid 0) acts for whoever asks"), is_end, "{name}: {told}");
         assert_eq!(counted.as_u64(), is_end.then_some(1), "{name}: {evidence:#}");
     }
 }

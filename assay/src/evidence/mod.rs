@@ -34,7 +34,7 @@ use crate::observe::loss::{Completeness, LossLedger};
 use crate::profile::effect::{Effect, EffectResult, NetEffectOp};
 pub use crate::profile::endpoints::Endpoint;
 pub use crate::profile::identity::{
-    Actor, CANONICALIZER, EffectFacts, Fold, Identity, Outcome, ProcessFacts, Refusal,
+    Actor, CANONICALIZER, EffectFacts, Fold, Identity, Outcome, Peer, ProcessFacts, Refusal,
 };
 
 /// One run, told whole.
@@ -112,6 +112,16 @@ impl Coverage {
 }
 
 impl Evidence {
+    /// Who was at the other end of connections to a UNIX socket of this address.
+    pub fn peers_at(&self, address: &str) -> impl Iterator<Item = &Peer> {
+        let at_it = move |effect: &Effect| {
+            matches!(effect, Effect::Net(net) if net.proto == "unix"
+                && net.address.as_ref().is_some_and(|known| known.as_str() == address))
+        };
+        let effects = self.observed.effects.iter();
+        effects.filter(move |(effect, _)| at_it(effect)).flat_map(|(_, facts)| &facts.peers)
+    }
+
     /// Counts where the observation ended: connections that were made to a container engine, a bus or a key agent.
     pub fn count_ends(&mut self) {
         let (effects, counters) = (&self.observed.effects, &mut self.observed.counters);

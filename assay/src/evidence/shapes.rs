@@ -151,6 +151,7 @@ fn observed() -> Shape {
             set(net_effect().and(facts()).and([
                 sometimes("addresses", set(Shape::Text), "the addresses that the name stood for"),
                 sometimes("asked", set(Shape::Text), "the names that clients asked for there besides"),
+                sometimes("peers", set(peer()), "who was at the other end of a UNIX connection"),
             ])),
             "",
         ),
@@ -209,6 +210,18 @@ fn endpoint() -> Shape {
         sometimes("blocked", Shape::Count, "attempts that were refused, whoever refused"),
         sometimes("bytes_out", Shape::Count, "sent, behind TCP's or UDP's header"),
         sometimes("bytes_in", Shape::Count, "received, behind TCP's or UDP's header"),
+    ])
+}
+
+/// The other end of a UNIX connection.
+fn peer() -> Shape {
+    let number = || Shape::Between(0, u32::MAX.into());
+    Shape::Object(vec![
+        sometimes("pid", number(), "the process that listened"),
+        sometimes("uid", number(), "its user"),
+        sometimes("program", Shape::Text, "the program that it ran"),
+        sometimes("comm", Shape::Text, "the kernel's short name of it"),
+        sometimes("unread", Shape::Text, "why something of it is missing"),
     ])
 }
 

@@ -8,7 +8,9 @@ use assay_common::calls::Op;
 use assay_common::hooks::Hook;
 use assay_common::kind::{RecordKind, SectionTag, chain_state, read_state, walk_state};
 use assay_common::limits::STRING_LEN;
-use assay_common::record::{FileFacts, Header, PacketFacts, Repeat, Section, SockFacts, flags, packet};
+use assay_common::record::{
+    FileFacts, Header, PacketFacts, PeerFacts, Repeat, Section, SockFacts, flags, packet,
+};
 use zerocopy::FromBytes;
 
 use super::endpoint::{AF_INET, AF_INET6};
@@ -67,6 +69,8 @@ struct Sections {
     packet: Option<PacketFacts>,
     payload: Option<Bytes>,
     repeat: Option<Repeat>,
+    peer: Option<PeerFacts>,
+    peer_image: Option<Chain>,
 }
 
 /// Decodes one record.
@@ -187,6 +191,8 @@ fn call(header: &Header, mut sections: Sections) -> Result<Call, DecodeError> {
         socket: sections.socket,
         address: sections.address,
         unix_name: sections.unix_name,
+        peer: sections.peer,
+        peer_image: sections.peer_image,
     })
 }
 
@@ -231,6 +237,10 @@ impl Sections {
                 self.packet = Some(PacketFacts::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
             }
             SectionTag::Payload => self.payload = Some(text(section, content)?),
+            SectionTag::PeerFacts => {
+                self.peer = Some(PeerFacts::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
+            }
+            SectionTag::PeerChain => self.peer_image = Some(chain(section, content)?),
             SectionTag::ImageChain => self.image = Some(chain(section, content)?),
             // The interpreter's name as written is in the new program's arguments too.
             SectionTag::InterpName => {}

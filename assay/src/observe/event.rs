@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use assay_common::calls::Op;
 use assay_common::hooks::Hook;
-use assay_common::record::{FileFacts, Repeat, SockFacts};
+use assay_common::record::{FileFacts, PeerFacts, Repeat, SockFacts};
 
 /// A decoded record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +148,10 @@ pub struct Call {
     pub address: Option<Bytes>,
     /// The UNIX socket's own address.
     pub unix_name: Option<Bytes>,
+    /// Who is at the other end of a UNIX connection.
+    pub peer: Option<PeerFacts>,
+    /// The program that runs there.
+    pub peer_image: Option<Chain>,
 }
 
 #[cfg(test)]
@@ -166,6 +170,8 @@ impl Call {
             socket: None,
             address: None,
             unix_name: None,
+            peer: None,
+            peer_image: None,
         }
     }
 }

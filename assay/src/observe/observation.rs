@@ -285,6 +285,19 @@ pub struct NetAct {
     pub endpoint: Endpoint,
     /// For bind: the program asked for port 0, and the port in `endpoint` is the kernel's choice.
     pub is_ephemeral: bool,
+    /// For a UNIX connection that was made: who is at its other end.
+    pub peer: Option<Box<Peer>>,
+}
+
+/// Who is at the other end of a UNIX connection, as `SO_PEERCRED` has it: who listened there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer {
+    /// Its process id in the initial namespace, and its user; `None` where the kernel names nobody, as for datagrams.
+    pub process: Option<(u32, u32)>,
+    /// The program that it ran; `None` where it had ended, or has none.
+    pub program: Option<PathRef>,
+    /// Its name as the kernel has it; `None` where it had ended.
+    pub comm: Option<Vec<u8>>,
 }
 
 /// Making namespaces, or entering one.

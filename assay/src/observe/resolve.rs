@@ -12,7 +12,7 @@ use super::gaps::gaps;
 use super::loss::Kind;
 use super::observation::{
     Access, Act, CallResult, Endpoint, ExecAct, FileAct, FileKind, FileOp, NetAct, NetOp, PairAct, PairOp,
-    PathRef, PathState,
+    PathRef, PathState, Peer,
 };
 use super::path::{chain_path, path_of};
 use super::process::ProcessTable;
@@ -395,6 +395,7 @@ fn net(call: &Call) -> Result<Act, &'static str> {
             proto,
             endpoint: Endpoint::None,
             is_ephemeral: false,
+            peer: None,
         }));
     }
     // Not a socket: the call failed for that.
@@ -412,7 +413,13 @@ fn net(call: &Call) -> Result<Act, &'static str> {
             Some(_) => Endpoint::UnixPath(path_of(&call.a, None)),
             None => endpoint::local(socket, call.unix_name.as_ref()),
         };
-        return Ok(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: socket.is_port_chosen != 0 }));
+        return Ok(Act::Net(NetAct {
+            op,
+            proto,
+            endpoint,
+            is_ephemeral: socket.is_port_chosen != 0,
+            peer: None,
+        }));
     }
     let mut end = match &call.address {
         Some(address)
@@ -448,5 +455,17 @@ fn net(call: &Call) -> Result<Act, &'static str> {
             Endpoint::Inet(_) | Endpoint::UnixPath(_) | Endpoint::UnixAbstract(_) | Endpoint::Unreadable => {}
         }
     }
-    Ok(Act::Net(NetAct { op, proto, endpoint: end, is_ephemeral }))
+    Ok(Act::Net(NetAct { op, proto, endpoint: end, is_ephemeral, peer: peer(call) }))
+}
+
+/// Who is at the other end of a UNIX connection that was made.
+fn peer(call: &Call) -> Option<Box<Peer>> {
+    let facts = call.peer?;
+    let is_alive = facts.is_alive != 0;
+    let image = call.peer_image.as_ref().map(|chain| chain_path(chain, None));
+    Some(Box::new(Peer {
+        process: (facts.pid != 0).then_some((facts.pid, facts.uid)),
+        program: image.filter(PathRef::is_trustworthy),
+        comm: is_alive.then(|| facts.comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()),
+    }))
 }

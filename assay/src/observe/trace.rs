@@ -387,8 +387,9 @@ mod tests {
 
     #[test]
     fn a_connection_tells_address_and_port() {
-        let net =
-            |endpoint| Act::Net(NetAct { op: NetOp::Connect, proto: "tcp", endpoint, is_ephemeral: false });
+        let net = |endpoint| {
+            Act::Net(NetAct { op: NetOp::Connect, proto: "tcp", endpoint, is_ephemeral: false, peer: None })
+        };
         check(
             net(Endpoint::Inet("[::ffff:127.0.0.1]:80".parse().unwrap())),
             CallResult::Errno(115),

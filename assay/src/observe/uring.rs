@@ -70,6 +70,8 @@ fn to_call(submitted: Event, completed: Option<&Call>) -> Event {
         call.file = done.file;
         call.socket = done.socket;
         call.unix_name.clone_from(&done.unix_name);
+        call.peer = done.peer;
+        call.peer_image.clone_from(&done.peer_image);
         if done.a.chain.is_some() {
             // Where the descriptor leads is better than where the name seemed to.
             call.a.chain.clone_from(&done.a.chain);

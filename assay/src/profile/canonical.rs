@@ -361,6 +361,7 @@ impl Canonicalizer {
             }
         };
         let fact = NetFact { class, proto: act.proto, place, is_ephemeral: act.is_ephemeral, result };
+        self.endpoints.peers.see(&fact, act);
         if let Some(seen) = self.sockets.get_mut(&fact) {
             seen.hits += 1;
         } else if self.sockets.len() < MAX_FACTS {

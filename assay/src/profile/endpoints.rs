@@ -9,6 +9,7 @@ use super::acts::{EACCES, EALREADY, ENETDOWN, ENETUNREACH, EPERM, is_of_the_way,
 use super::effect::HostFrom;
 use super::hosts::Hosts;
 use super::paths::PathId;
+use super::peers::Peers;
 use crate::observe::observation::{CallResult, Endpoint as End, NetAct, NetOp};
 use crate::observe::traffic::Traffic;
 
@@ -77,6 +78,8 @@ pub struct Endpoints {
     pub untold: u64,
     /// What the kernel half counted; `None` where it did not.
     pub measured: Option<Traffic>,
+    /// Who was at the other end.
+    pub peers: Peers,
 }
 
 impl Endpoints {

@@ -56,6 +56,42 @@ pub struct EffectFacts {
     pub addresses: BTreeSet<IpAddr>,
     /// The names that clients asked for there (TLS's server name, HTTP's `Host`), other than those it is told by.
     pub asked: BTreeSet<String>,
+    /// Who was at the other end of a UNIX connection; the first sixteen.
+    pub peers: BTreeSet<Peer>,
+}
+
+/// Who was at the other end of a UNIX connection.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Peer {
+    /// Its process id and user id; `None` where the kernel names nobody.
+    pub process: Option<(u32, u32)>,
+    /// What it ran, in `Name` text form.
+    pub program: Option<String>,
+    /// Its name as the kernel has it, in `Name` text form; `None` where the process had ended.
+    pub comm: Option<String>,
+}
+
+impl Peer {
+    /// Why some of it is not told.
+    pub fn unread(&self) -> Option<&'static str> {
+        match self {
+            Self { process: None, .. } => Some("the kernel names nobody"),
+            Self { comm: None, .. } => Some("the process that listened has ended"),
+            Self { program: None, .. } => Some("its program could not be read"),
+            Self { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    /// `/usr/bin/dockerd, uid 0`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.process, self.program.as_ref().or(self.comm.as_ref())) {
+            (Some((_, uid)), Some(name)) => write!(f, "{name}, uid {uid}"),
+            (Some((pid, uid)), None) => write!(f, "process {pid}, which had ended, uid {uid}"),
+            (None, _) => write!(f, "nobody whom the kernel names"),
+        }
+    }
 }
 
 /// What is known of effects beside their facts.

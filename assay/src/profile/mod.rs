@@ -22,6 +22,7 @@ mod numbering;
 pub mod order;
 mod ordinals;
 pub mod paths;
+mod peers;
 pub mod place;
 pub mod place_names;
 pub mod ports;

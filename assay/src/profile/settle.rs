@@ -11,7 +11,7 @@ use super::effect::{
     Effect, EffectResult, ExecEffect, FsEffect, FsOp, NetEffect, Port, bracketed, has_address,
 };
 use super::fold_rule::FoldRule;
-use super::identity::{Actor, Fold, ProcessFacts};
+use super::identity::{Actor, Fold, Peer, ProcessFacts};
 use super::mounted::Mounted;
 use super::name::Name;
 use super::naming::{Namer, Naming};
@@ -65,6 +65,7 @@ fn settled(
         effects: Vec::with_capacity(files.len() + run.sockets.len()),
         addresses: BTreeMap::new(),
         asked: BTreeMap::new(),
+        peers: BTreeMap::new(),
         ports: BTreeMap::new(),
         folded: Vec::new(),
         is_told: vec![false; run.paths.len()],
@@ -84,6 +85,7 @@ fn settled(
         effects: settling.effects,
         addresses: settling.addresses,
         asked: settling.asked,
+        peers: settling.peers,
         ports: settling.ports,
         folded: settling.folded,
         programs: settling.programs,
@@ -109,6 +111,8 @@ struct Settling<'a> {
     addresses: BTreeMap<Effect, BTreeSet<IpAddr>>,
     /// What clients asked for there besides.
     asked: BTreeMap<Effect, BTreeSet<String>>,
+    /// Who was at the other end, with secrets marked.
+    peers: BTreeMap<Effect, BTreeSet<Peer>>,
     ports: BTreeMap<Effect, BTreeSet<u16>>,
     folded: Vec<Fold>,
     /// Whether the entries that undo a path's name are in `folded`.
@@ -304,6 +308,10 @@ impl Settling<'_> {
             if !asked.is_empty() {
                 self.asked.entry(effect.clone()).or_default().extend(asked);
             }
+            let peers = self.run.endpoints.peers.of(fact, |name| self.own_text(name));
+            if !peers.is_empty() {
+                self.peers.entry(effect.clone()).or_default().extend(peers);
+            }
             if let (NetPlace::Inet(_, number), Some(Port::Ephemeral), ActClass::Connect | ActClass::Send) =
                 (place, port, fact.class)
             {
@@ -388,17 +396,19 @@ impl Settling<'_> {
         self.effects.push((effect, Told { seen, is_held }));
     }
 
+    /// A name that is told of this run only.
+    fn own_text(&mut self, bytes: &[u8]) -> String {
+        let found = super::redact::find_in_name(bytes);
+        self.arguments(&[bytes.to_vec()], vec![found]).swap_remove(0)
+    }
+
     /// Who did what, by number, with secrets marked.
     fn actors(&mut self) -> Vec<Actor> {
-        let text = |settling: &mut Self, bytes: &[u8]| {
-            let found = super::redact::find_in_name(bytes);
-            settling.arguments(&[bytes.to_vec()], vec![found]).swap_remove(0)
-        };
         let run = self.run;
         let actor = |seen: &ActorSeen| Actor {
             pid: seen.pid,
-            program: seen.program.as_ref().map(|program| text(self, &program.bytes)),
-            comm: text(self, &seen.comm),
+            program: seen.program.as_ref().map(|program| self.own_text(&program.bytes)),
+            comm: self.own_text(&seen.comm),
         };
         run.actors.all().iter().map(actor).collect()
     }

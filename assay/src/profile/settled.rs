@@ -9,7 +9,7 @@ use crate::observe::loss::{Gap, Kind};
 use super::actors::{Seen, Told};
 use super::canonical::{Canonical, Canonicalizer, RunEnd};
 use super::effect::{Effect, EffectResult};
-use super::identity::{Actor, Details, EffectFacts, Fold, Identity, ProcessFacts};
+use super::identity::{Actor, Details, EffectFacts, Fold, Identity, Peer, ProcessFacts};
 use super::name::Name;
 use super::numbering::numbered;
 use super::roots::RootTable;
@@ -25,6 +25,8 @@ pub(super) struct Settled {
     pub(super) addresses: BTreeMap<Effect, BTreeSet<IpAddr>>,
     /// What clients asked for there besides.
     pub(super) asked: BTreeMap<Effect, BTreeSet<String>>,
+    /// Who was at the other end, with secrets marked.
+    pub(super) peers: BTreeMap<Effect, BTreeSet<Peer>>,
     /// See [`Details::ports`].
     pub(super) ports: BTreeMap<Effect, BTreeSet<u16>>,
     /// What was folded.
@@ -48,7 +50,9 @@ impl Settled {
         let addresses = self.addresses;
         let asked = self.asked;
         let mut parts = BTreeSet::new();
-        let facts: BTreeMap<Effect, EffectFacts> = numbered(self.effects, &mut secrets)
+        let effects = numbered(self.effects, &mut secrets);
+        let mut peers = written_peers(self.peers, &mut secrets);
+        let facts: BTreeMap<Effect, EffectFacts> = effects
             .into_iter()
             .map(|(effect, told)| {
                 let number = told.seen.by as usize;
@@ -69,7 +73,10 @@ impl Settled {
                 if is_part && is_denied_file(&effect) {
                     parts.insert(effect.clone());
                 }
-                (effect, EffectFacts { hits, denied_by, by, addresses, asked, ..EffectFacts::default() })
+                let peers = peers.remove(&effect).unwrap_or_default();
+                let facts =
+                    EffectFacts { hits, denied_by, by, addresses, asked, peers, ..EffectFacts::default() };
+                (effect, facts)
             })
             .collect();
         let mut folded: Vec<Fold> = self.folded;
@@ -122,6 +129,25 @@ impl Settled {
             gaps: gaps(run, &mut secrets),
         }
     }
+}
+
+/// The same with the secrets in them numbered. Those of effects have their numbers already.
+fn written_peers(
+    peers: BTreeMap<Effect, BTreeSet<Peer>>,
+    secrets: &mut Secrets,
+) -> BTreeMap<Effect, BTreeSet<Peer>> {
+    let mut written: BTreeMap<Effect, BTreeSet<Peer>> = BTreeMap::new();
+    for (effect, peers) in peers {
+        let effect = effect.map_names(&mut |text| secrets.write(text));
+        let mut text = |text: String| secrets.write(&text);
+        let peers = peers.into_iter().map(|peer| Peer {
+            program: peer.program.map(&mut text),
+            comm: peer.comm.map(&mut text),
+            ..peer
+        });
+        written.entry(effect).or_default().extend(peers);
+    }
+    written
 }
 
 fn is_denied_file(effect: &Effect) -> bool {

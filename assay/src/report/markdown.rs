@@ -55,17 +55,8 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     list(out, "Written outside the work directory", &unique(outside), "nothing")?;
     let protected: Vec<String> = effects().filter_map(touched_protected).collect();
     list(out, "Protected configuration written", &unique(protected), "none")?;
-    let connections: Vec<String> = effects()
-        .filter_map(|effect| match effect {
-            Effect::Net(net) if net.result == EffectResult::Ok => Some(format!(
-                "{} {} {}",
-                code(net.op.as_str()),
-                code(&net.proto),
-                code(&events::endpoint(net))
-            )),
-            _ => None,
-        })
-        .collect();
+    let connections: Vec<String> =
+        effects().filter_map(|effect| network::connection(effect, observed.effects.get(effect))).collect();
     list(out, "Network", &connections, "no connection, no socket bound")?;
     let denied: Vec<String> = observed
         .effects
@@ -111,7 +102,14 @@ fn first_screen(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
         })
         .collect();
     list(out, "Asked of the sandbox and not kept", &degradations, "nothing")?;
-    let ends = counted(evidence, crate::evidence::ENDED_COUNTER, code);
+    let ends = counted(evidence, crate::evidence::ENDED_COUNTER, |address| {
+        let peers = evidence.peers_at(address).map(|peer| code(&peer.to_string())).collect::<Vec<_>>();
+        if peers.is_empty() {
+            code(address)
+        } else {
+            format!("{}, answered by {}", code(address), peers.join(", "))
+        }
+    });
     if !ends.is_empty() {
         list(
             out,

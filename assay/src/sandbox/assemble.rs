@@ -302,7 +302,9 @@ pub fn departures(evidence: &Evidence) -> Vec<String> {
     counters
         .filter_map(|name| name.strip_prefix(ENDED_COUNTER))
         .map(|address| {
-            format!("observation ended here: {address} acts for whoever asks, and what it did for the command is not in the record")
+            let peers: Vec<String> = evidence.peers_at(address).map(ToString::to_string).collect();
+            let peers = if peers.is_empty() { String::new() } else { format!(" ({})", peers.join("; ")) };
+            format!("observation ended here: {address}{peers} acts for whoever asks, and what it did for the command is not in the record")
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::super::{Actor, EffectFacts, Refusal};
+use super::super::{Actor, EffectFacts, Peer, Refusal};
 use super::super::{identity, shapes};
 use super::{Reader, WireError, wrong};
 use crate::canon::node::{Item, Scalar};
@@ -18,7 +18,7 @@ pub(super) fn item<'a>(effect: &'a Effect, facts: &'a EffectFacts) -> Item<'a> {
     if let Some(is_authorised) = facts.is_authorised {
         flat.set("authorised", Scalar::Bool(is_authorised));
     }
-    let has_lists = !facts.addresses.is_empty() || !facts.asked.is_empty();
+    let has_lists = !facts.addresses.is_empty() || !facts.asked.is_empty() || !facts.peers.is_empty();
     if facts.by.is_none() && facts.refused.is_none() && !has_lists {
         return Item::Flat(flat);
     }
@@ -29,6 +29,9 @@ pub(super) fn item<'a>(effect: &'a Effect, facts: &'a EffectFacts) -> Item<'a> {
     if !facts.asked.is_empty() {
         object.set("asked", list_of(&facts.asked));
     }
+    if !facts.peers.is_empty() {
+        object.set("peers", Value::Array(facts.peers.iter().map(|one| peer(one).into()).collect()));
+    }
     object.set_some("by", facts.by.as_deref().map(actor));
     object.set_some("refused", facts.refused.as_deref().map(refusal));
     Item::Object(object)
@@ -36,6 +39,18 @@ pub(super) fn item<'a>(effect: &'a Effect, facts: &'a EffectFacts) -> Item<'a> {
 
 fn list_of(set: &BTreeSet<impl ToString>) -> Value {
     Value::Array(set.iter().map(|one| one.to_string().as_str().into()).collect())
+}
+
+fn peer(peer: &Peer) -> Object {
+    let mut object = Object::new();
+    if let Some((pid, uid)) = peer.process {
+        object.set("pid", Value::count(pid.into()));
+        object.set("uid", Value::count(uid.into()));
+    }
+    object.set_some("program", peer.program.as_deref());
+    object.set_some("comm", peer.comm.as_deref());
+    object.set_some("unread", peer.unread());
+    object
 }
 
 fn actor(actor: &Actor) -> Object {
@@ -108,7 +123,22 @@ fn read_facts(one: &Reader<'_>, object: &mut Object) -> Result<EffectFacts, Wire
             .and_then(|list| list.iter().map(|one| one.as_str().map(str::to_owned)).collect())
             .ok_or_else(|| wrong(&one.at("asked"), "not a list of names"))?,
     };
-    Ok(EffectFacts { hits, denied_by, is_authorised, by, refused, addresses, asked })
+    let peers = match object.remove("peers") {
+        None => BTreeSet::new(),
+        Some(_) => one.objects("peers")?.iter().map(read_peer).collect::<Result<_, _>>()?,
+    };
+    Ok(EffectFacts { hits, denied_by, is_authorised, by, refused, addresses, asked, peers })
+}
+
+fn read_peer(reader: &Reader<'_>) -> Result<Peer, WireError> {
+    let number =
+        |key: &str| u32::try_from(reader.count(key)?).map_err(|_| wrong(&reader.at(key), "too large"));
+    let process = match reader.object.get("pid") {
+        None => None,
+        Some(_) => Some((number("pid")?, number("uid")?)),
+    };
+    // Why something is missing follows from what is.
+    Ok(Peer { process, program: optional(reader, "program")?, comm: optional(reader, "comm")? })
 }
 
 fn read_actor(reader: &Reader<'_>) -> Result<Actor, WireError> {

@@ -63,7 +63,7 @@ fn a_server_that_the_run_made_itself_is_not_believed() {
     ] {
         let mut table = table();
         let endpoint = Endpoint::Inet(own.parse().unwrap());
-        let bind = NetAct { op: NetOp::Bind, proto: "udp", endpoint, is_ephemeral: false };
+        let bind = NetAct { op: NetOp::Bind, proto: "udp", endpoint, is_ephemeral: false, peer: None };
         assert!(table.see(&observation(Act::Net(bind))).is_empty());
         let want = if is_believed { NameSource::Resolver } else { NameSource::OtherServer };
         assert_eq!(sources(&table.read(&udp(&message()))), [want], "{own}");

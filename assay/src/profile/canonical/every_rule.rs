@@ -227,7 +227,7 @@ const EXAMPLES: &[Example] = &[
         |run| {
             for (address, is_ephemeral) in [("127.0.0.1:40001", true), ("127.0.0.1:40002", false)] {
                 let endpoint = Endpoint::Inet(address.parse().expect("an address"));
-                let act = NetAct { op: NetOp::Bind, proto: "tcp", endpoint, is_ephemeral };
+                let act = NetAct { op: NetOp::Bind, proto: "tcp", endpoint, is_ephemeral, peer: None };
                 run.act(Act::Net(act), CallResult::Ok);
             }
         },

@@ -206,7 +206,7 @@ impl Teller<'_> {
     }
 
     fn net(&mut self, op: NetOp, proto: &'static str, endpoint: Endpoint, is_ephemeral: bool) {
-        self.act(Act::Net(NetAct { op, proto, endpoint, is_ephemeral }), 0);
+        self.act(Act::Net(NetAct { op, proto, endpoint, is_ephemeral, peer: None }), 0);
     }
 
     fn temp(&mut self, path: &str) {

@@ -88,11 +88,14 @@ impl Run {
     pub(crate) fn net(&mut self, op: NetOp, proto: &'static str, address: &str, errno: i32) -> &mut Self {
         let endpoint = Endpoint::Inet(address.parse::<SocketAddr>().unwrap());
         let result = if errno == 0 { CallResult::Ok } else { CallResult::Errno(errno) };
-        self.act(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: false }), result)
+        self.act(Act::Net(NetAct { op, proto, endpoint, is_ephemeral: false, peer: None }), result)
     }
 
     pub(crate) fn unix(&mut self, op: NetOp, endpoint: Endpoint) -> &mut Self {
-        self.act(Act::Net(NetAct { op, proto: "unix", endpoint, is_ephemeral: false }), CallResult::Ok)
+        self.act(
+            Act::Net(NetAct { op, proto: "unix", endpoint, is_ephemeral: false, peer: None }),
+            CallResult::Ok,
+        )
     }
 
     pub(crate) fn fork(&mut self, child: u32) -> &mut Self {
@@ -424,7 +427,7 @@ fn ports_of_the_kernels_choice_have_no_number() {
     let canonical = check(
         |run| {
             let endpoint = Endpoint::Inet("127.0.0.1:43211".parse().unwrap());
-            let bind = NetAct { op: NetOp::Bind, proto: "tcp", endpoint, is_ephemeral: true };
+            let bind = NetAct { op: NetOp::Bind, proto: "tcp", endpoint, is_ephemeral: true, peer: None };
             run.act(Act::Net(bind), CallResult::Ok).net(NetOp::Listen, "tcp", "127.0.0.1:43211", 0);
             run.net(NetOp::Connect, "tcp", "127.0.0.1:43211", 115);
             run.net(NetOp::Connect, "tcp", "127.0.0.1:40000", 111);
@@ -446,8 +449,9 @@ fn ports_of_the_kernels_choice_have_no_number() {
 
 #[test]
 fn unix_sockets_are_names_and_other_families_are_their_protocol() {
-    let netlink =
-        |op| Act::Net(NetAct { op, proto: "netlink", endpoint: Endpoint::None, is_ephemeral: false });
+    let netlink = |op| {
+        Act::Net(NetAct { op, proto: "netlink", endpoint: Endpoint::None, is_ephemeral: false, peer: None })
+    };
     check(
         |run| {
             run.unix(NetOp::Bind, Endpoint::UnixPath(PathRef::resolved("/tmp/assay.private/s")));

@@ -5,7 +5,7 @@ use crate::observe::observation::{NameSource, NamedAct};
 const EINVAL: i32 = 22;
 
 fn act(op: NetOp, proto: &'static str, end: &str) -> NetAct {
-    NetAct { op, proto, endpoint: End::Inet(end.parse().unwrap()), is_ephemeral: false }
+    NetAct { op, proto, endpoint: End::Inet(end.parse().unwrap()), is_ephemeral: false, peer: None }
 }
 
 fn see(endpoints: &mut Endpoints, proto: &'static str, end: &str, results: &[CallResult]) {

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use super::super::diff::code;
 use super::{cell, shortened, table};
 use crate::evidence::{EffectFacts, Evidence, events};
-use crate::profile::effect::{Effect, NetEffect};
+use crate::profile::effect::{Effect, EffectResult, NetEffect};
 
 pub(super) fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     writeln!(out, "\n## Network\n")?;
@@ -38,6 +39,19 @@ pub(super) fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()
         return writeln!(out, "None.");
     }
     table(out, &["what", "protocol", "endpoint", "name", "addresses", "result", "times"], &rows)
+}
+
+/// An act that went through, with who was at the other end, for the first screen.
+pub(super) fn connection(effect: &Effect, facts: Option<&EffectFacts>) -> Option<String> {
+    let Effect::Net(net) = effect else { return None };
+    if net.result != EffectResult::Ok {
+        return None;
+    }
+    let peers = facts.iter().flat_map(|facts| &facts.peers);
+    let peers: Vec<String> = peers.map(|peer| code(&peer.to_string())).collect();
+    let answered = if peers.is_empty() { String::new() } else { format!(" ({})", peers.join(", ")) };
+    let endpoint = code(&events::endpoint(net));
+    Some(format!("{} {} {endpoint}{answered}", code(net.op.as_str()), code(&net.proto)))
 }
 
 /// How often it connected to each end, and how much went there and came from there.
@@ -91,9 +105,13 @@ fn name_of(net: &NetEffect, facts: &EffectFacts) -> String {
         (Some(host), Some(from), Some(_)) => format!("{} claimed by {}", cell(host), from.as_str()),
         _ => String::new(),
     };
-    if facts.asked.is_empty() {
-        return name;
-    }
     let asked: Vec<String> = facts.asked.iter().map(|name| cell(name)).collect();
-    format!("{name}, asked for {}", asked.join(", "))
+    let asked = (!asked.is_empty()).then(|| format!("asked for {}", asked.join(", ")));
+    let peers: Vec<String> = facts.peers.iter().map(|peer| cell(&peer.to_string())).collect();
+    let peers = (!peers.is_empty()).then(|| format!("answered by {}", peers.join(", ")));
+    [Some(name).filter(|name| !name.is_empty()), asked, peers]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(", ")
 }

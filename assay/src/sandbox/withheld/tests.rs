@@ -22,7 +22,7 @@ fn by_handle() -> Act {
 }
 
 fn socket(proto: &'static str) -> Act {
-    Act::Net(NetAct { op: NetOp::Socket, proto, endpoint: Endpoint::None, is_ephemeral: false })
+    Act::Net(NetAct { op: NetOp::Socket, proto, endpoint: Endpoint::None, is_ephemeral: false, peer: None })
 }
 
 fn start(path: &str, is_privileged: bool) -> Act {
