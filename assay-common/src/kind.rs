@@ -76,7 +76,7 @@ pub enum SectionTag {
     InterpName = 12,
     /// A UNIX socket's own address, from the kernel's socket.
     UnixName = 13,
-    /// What userspace found by looking a path up shortly after the call; written by userspace only.
+    /// What userspace found by looking a path up shortly after the call; written by userspace only. State: [`late_state`].
     LateA = 14,
     /// Likewise, second path.
     LateB = 15,
@@ -90,6 +90,9 @@ pub enum SectionTag {
     PeerFacts = 19,
     /// Names of the program that it runs, as a chain.
     PeerChain = 20,
+    /// Links that userspace followed for a path: when it had, by `CLOCK_MONOTONIC`, in eight bytes, and then the links' own
+    /// names, each with its NUL; written by userspace only. Aux: 0 for the first path, 1 for the second.
+    Followed = 21,
 }
 
 impl SectionTag {
@@ -116,6 +119,7 @@ impl SectionTag {
             18 => Self::Repeat,
             19 => Self::PeerFacts,
             20 => Self::PeerChain,
+            21 => Self::Followed,
             _ => return None,
         })
     }
@@ -129,6 +133,16 @@ pub mod read_state {
     pub const CUT: u8 = 1;
     /// Could not be read.
     pub const UNREADABLE: u8 = 2;
+}
+
+/// What a look from userspace is worth.
+pub mod late_state {
+    /// It was there, or every link on the way to it was.
+    pub const FOUND: u8 = 0;
+    /// There was no link: it is the text of a call that failed, as it stood.
+    pub const TEXT: u8 = 1;
+    /// A link that the call met was gone.
+    pub const GONE: u8 = 2;
 }
 
 /// Where following a file's names to the root ended.
@@ -153,8 +167,8 @@ pub mod walk_state {
     pub const DONE: u8 = 0;
     /// Stopped before the last name, which the call itself makes or removes: the rest is that name.
     pub const PARENT: u8 = 1;
-    /// Not walked, or of a call that failed not to the end: the chain is where the walk stopped, the rest is the string
-    /// from there on.
+    /// Not walked, or of a call that failed as far as there is something: the chain is where the walk stopped, the rest is
+    /// the string from there on.
     pub const START: u8 = 2;
     /// A name is not in the kernel's cache of names.
     pub const NOT_CACHED: u8 = 3;

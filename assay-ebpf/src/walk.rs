@@ -99,9 +99,9 @@ fn run_job(index: u32) {
     } else {
         each(scratch, WALK_STEPS, step);
     }
-    // Of a call that failed the cache need not know more: what is left is text, as it would be of all of it.
-    let ret = scratch.header().ret;
-    if scratch.state.state > u32::from(walk_state::START) && !is_told_by_result(ret) {
+    // Of a call that failed the cache need not know more: what is left is text, as it would be of all of it. But a link
+    // leads on, and where a limit was reached there may be one: userspace looks.
+    if scratch.state.state == u32::from(walk_state::NOT_CACHED) && !is_told_by_result(scratch.header().ret) {
         scratch.state.state = u32::from(walk_state::START);
     }
     let Walk { dentry, mnt, pos, state, .. } = scratch.state;
@@ -173,7 +173,10 @@ extern "C" fn walk_on() -> u32 {
     let child = scratch.state.found;
     let inode: u64 = if child == 0 { 0 } else { read(child + off!(dentry_inode)) };
     if inode == 0 {
-        scratch.state.state = u32::from(walk_state::NOT_CACHED);
+        // Among more names than are looked through there may be one that is a link.
+        let is_cut = child == 0 && scratch.state.node != 0 && scratch.state.node != scratch.state.head;
+        let state = if is_cut { walk_state::LIMIT } else { walk_state::NOT_CACHED };
+        scratch.state.state = u32::from(state);
         return 1;
     }
     let is_link = read::<u16>(inode + off!(inode_mode)) & S_IFMT == S_IFLNK;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use assay_common::calls::Op;
 use assay_common::hooks::Hook;
-use assay_common::kind::{RecordKind, SectionTag, chain_state, read_state, walk_state};
+use assay_common::kind::{RecordKind, SectionTag, chain_state, late_state, read_state, walk_state};
 use assay_common::limits::STRING_LEN;
 use assay_common::record::{
     FileFacts, Header, PacketFacts, PeerFacts, Repeat, Section, SockFacts, flags, packet,
@@ -15,7 +15,8 @@ use zerocopy::FromBytes;
 
 use super::endpoint::{AF_INET, AF_INET6};
 use super::event::{
-    Bytes, Call, Chain, ChainEnd, Event, EventKind, Exec, Packet, PathArg, ReadState, WalkEnd, Witness,
+    Bytes, Call, Chain, ChainEnd, Event, EventKind, Exec, Followed, Late, LateWorth, Packet, PathArg,
+    ReadState, WalkEnd, Witness,
 };
 
 /// A record that is not understood.
@@ -219,8 +220,12 @@ impl Sections {
             SectionTag::ChainB => self.b.chain = Some(chain(section, content)?),
             SectionTag::RestA => self.a.rest = Some(text(section, content)?),
             SectionTag::RestB => self.b.rest = Some(text(section, content)?),
-            SectionTag::LateA => self.a.late = Some(content.to_vec()),
-            SectionTag::LateB => self.b.late = Some(content.to_vec()),
+            SectionTag::LateA => self.a.late = Some(late(section, content)?),
+            SectionTag::LateB => self.b.late = Some(late(section, content)?),
+            SectionTag::Followed => {
+                let arg = if section.aux == 0 { &mut self.a } else { &mut self.b };
+                arg.followed = Some(followed(content)?);
+            }
             SectionTag::FileFacts => {
                 self.file = Some(FileFacts::read_from_bytes(content).map_err(|_| DecodeError::Section)?);
             }
@@ -257,6 +262,22 @@ fn text(section: Section, content: &[u8]) -> Result<Bytes, DecodeError> {
         _ => return Err(DecodeError::State),
     };
     Ok(Bytes { bytes: content.to_vec(), state })
+}
+
+fn late(section: Section, content: &[u8]) -> Result<Late, DecodeError> {
+    let worth = match section.state {
+        late_state::FOUND => LateWorth::Found,
+        late_state::TEXT => LateWorth::Text,
+        late_state::GONE => LateWorth::Gone,
+        _ => return Err(DecodeError::State),
+    };
+    Ok(Late { bytes: content.to_vec(), worth })
+}
+
+fn followed(content: &[u8]) -> Result<Followed, DecodeError> {
+    let (t_ns, links) = u64::read_from_prefix(content).map_err(|_| DecodeError::Section)?;
+    let links = links.split(|&byte| byte == 0).filter(|link| !link.is_empty()).map(<[u8]>::to_vec).collect();
+    Ok(Followed { t_ns, links })
 }
 
 fn chain(section: Section, content: &[u8]) -> Result<Chain, DecodeError> {

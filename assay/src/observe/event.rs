@@ -205,7 +205,38 @@ pub struct PathArg {
     /// What of the string was not followed.
     pub rest: Option<Bytes>,
     /// What a look from userspace found shortly after.
-    pub late: Option<Vec<u8>>,
+    pub late: Option<Late>,
+    /// The links that such a look followed.
+    pub followed: Option<Followed>,
+}
+
+/// What a look from userspace found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Late {
+    /// The path.
+    pub bytes: Vec<u8>,
+    /// What it is worth.
+    pub worth: LateWorth,
+}
+
+/// What a look from userspace is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LateWorth {
+    /// It was there, or every link on the way to it was.
+    Found,
+    /// There was no link: it is the text of a call that failed, as it stood.
+    Text,
+    /// A link that the call met was gone.
+    Gone,
+}
+
+/// Links that were followed after the call that met them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    /// When they had been read, by the clock of the records.
+    pub t_ns: u64,
+    /// Their own names.
+    pub links: Vec<Vec<u8>>,
 }
 
 /// Bytes as read by the kernel half.

@@ -4,18 +4,23 @@ use super::beyond::kinds_of;
 use super::loss::Kind;
 use super::observation::{Act, CallResult, Endpoint, NamespaceAct, NamespaceOp, NetAct, PathRef, PathState};
 
-/// What an act leaves unseen. Acts that failed for want of their object did nothing.
+/// What an act leaves unseen. Acts that failed for want of their object did nothing; but where a link that one met was gone
+/// when it was looked at, what it led to may be something that was hidden.
 pub fn gaps(act: &Act, result: CallResult) -> Vec<(Kind, &'static str, String)> {
     const EPERM: i32 = 1;
     const EACCES: i32 = 13;
     const EROFS: i32 = 30;
-    match result {
-        CallResult::Ok | CallResult::Errno(EPERM | EACCES | EROFS) => {}
-        CallResult::Errno(_) => return Vec::new(),
-    }
+    const EBUSY: i32 = 16;
+    const EXDEV: i32 = 18;
+    let has_failed = match result {
+        CallResult::Ok | CallResult::Errno(EPERM | EACCES | EROFS) => false,
+        CallResult::Errno(EBUSY | EXDEV) => return Vec::new(),
+        CallResult::Errno(_) => true,
+    };
     let mut gaps = Vec::new();
     let mut path = |kind, path: &PathRef| {
         let reason = match path.state {
+            _ if has_failed && path.state != PathState::Unverified => return,
             PathState::Cut => "path-cut",
             PathState::Unreadable => "path-unreadable",
             PathState::Unverified => "path-unverified",
@@ -42,7 +47,7 @@ pub fn gaps(act: &Act, result: CallResult) -> Vec<(Kind, &'static str, String)> 
             }
         }
         Act::Net(NetAct { endpoint: Endpoint::UnixPath(socket), .. }) => path(Kind::Net, socket),
-        Act::Net(NetAct { endpoint: Endpoint::Unreadable, proto, .. }) => {
+        Act::Net(NetAct { endpoint: Endpoint::Unreadable, proto, .. }) if !has_failed => {
             gaps.push((Kind::Net, "address-unreadable", (*proto).to_owned()));
         }
         Act::Blind { means, detail } if result == CallResult::Ok => {

@@ -6,6 +6,7 @@ pub mod dns;
 pub mod endpoint;
 pub mod errno;
 pub mod event;
+pub mod followed;
 pub mod gaps;
 pub mod greeting;
 pub mod kernel;

@@ -2,7 +2,7 @@
 
 use assay_common::record::FileFacts;
 
-use super::event::{Chain, ChainEnd, PathArg, ReadState, WalkEnd};
+use super::event::{Chain, ChainEnd, LateWorth, PathArg, ReadState, WalkEnd};
 use super::observation::{PathRef, PathState};
 
 const S_IFMT: u32 = 0o170_000;
@@ -10,7 +10,12 @@ const S_IFMT: u32 = 0o170_000;
 /// Where a path argument led.
 pub fn path_of(arg: &PathArg, file: Option<&FileFacts>) -> PathRef {
     if let Some(late) = &arg.late {
-        return PathRef { bytes: late.clone(), state: PathState::LookedUpLate };
+        let state = match late.worth {
+            LateWorth::Found => PathState::LookedUpLate,
+            LateWorth::Text => PathState::Lexical,
+            LateWorth::Gone => PathState::Unverified,
+        };
+        return PathRef { bytes: late.bytes.clone(), state };
     }
     let Some(chain) = &arg.chain else {
         return match &arg.requested {
@@ -117,7 +122,7 @@ pub fn join(base: &[u8], rest: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::Bytes;
+    use super::super::event::{Bytes, Late};
     use super::*;
 
     fn arg(path: &str, end: ChainEnd, walk: WalkEnd, rest: Option<&str>) -> PathArg {
@@ -126,6 +131,7 @@ mod tests {
             chain: Some(Chain { path: path.into(), end, walk }),
             rest: rest.map(|rest| Bytes { bytes: rest.into(), state: ReadState::Whole }),
             late: None,
+            followed: None,
         }
     }
 
@@ -163,8 +169,15 @@ mod tests {
     #[test]
     fn a_late_look_replaces_the_walk() {
         let mut arg = arg("/proc", ChainEnd::Root, WalkEnd::Link, Some("self/cwd/x"));
-        arg.late = Some(b"/w/x".to_vec());
-        check(&arg, "/w/x", PathState::LookedUpLate);
+        let worths = [
+            (LateWorth::Found, PathState::LookedUpLate),
+            (LateWorth::Text, PathState::Lexical),
+            (LateWorth::Gone, PathState::Unverified),
+        ];
+        for (worth, state) in worths {
+            arg.late = Some(Late { bytes: b"/w/x".to_vec(), worth });
+            check(&arg, "/w/x", state);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use assay_common::record::Repeat;
 
 use super::decode::decode;
 use super::event::{Event, EventKind};
+use super::followed::FollowedLinks;
 use super::loss::{Kind, LossLedger};
 use super::names::{self, NameTable};
 use super::observation::{Act, CallResult, NamedAct, Observation};
@@ -40,6 +41,7 @@ pub struct Pipeline {
     repeats: Repeats,
     failures: u64,
     own: Own,
+    followed: FollowedLinks,
     names: NameTable,
     witnesses: Witnesses,
     filtered: BTreeMap<&'static str, u64>,
@@ -84,6 +86,7 @@ impl Pipeline {
             repeats: Repeats::default(),
             failures: 0,
             own: Own::default(),
+            followed: FollowedLinks::default(),
             names: NameTable::default(),
             witnesses: Witnesses::default(),
             filtered: BTreeMap::new(),
@@ -268,6 +271,10 @@ impl Pipeline {
                 }
                 for (kind, reason, detail) in gaps {
                     self.ledger.admit(kind, reason, detail);
+                }
+                self.followed.take(&event);
+                if let Some(link) = self.followed.changed_by(&act, result) {
+                    self.ledger.admit(Kind::Fs, "path-unverified", String::from_utf8_lossy(&link));
                 }
                 let seq = self.next_seq;
                 self.next_seq += 1;

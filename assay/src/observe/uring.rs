@@ -77,6 +77,7 @@ fn to_call(submitted: Event, completed: Option<&Call>) -> Event {
             call.a.chain.clone_from(&done.a.chain);
             call.a.rest = None;
             call.a.late = None;
+            call.a.followed = None;
         }
     }
     Event { kind: EventKind::Call(call), ..submitted }

@@ -76,7 +76,7 @@ const OWN: &str = "user.x";
 /// The attribute that is there before, and is removed.
 pub const GIVEN: &str = "user.given";
 
-/// All of them. Names are short: where a link with a long text leads nowhere is not told (docs/limits.md).
+/// All of them.
 pub const KINDS: &[Kind] = &[
     Kind { name: "read", needs: Needs::Read, ..PLAIN },
     Kind { name: "ring_read", needs: Needs::Read, steps: ring_read, ..PLAIN },

@@ -79,6 +79,8 @@ pub const WAYS: &[Way] = &[
     Way { name: "relative", steps: relative, ..PLAIN },
     Way { name: "link", steps: link, is_other_name: true, is_of_existing: true, ..PLAIN },
     Way { name: "linked_directory", steps: linked_directory, ..PLAIN },
+    Way { name: "far_link", steps: far_link, is_other_name: true, is_of_existing: true, ..PLAIN },
+    Way { name: "far_directory", steps: far_directory, ..PLAIN },
     Way { name: "descriptor", steps: descriptor, ..PLAIN },
     Way { name: "proc_descriptor", steps: proc_descriptor, ..PLAIN },
     Way {
@@ -171,6 +173,30 @@ fn link(place: &Place, name: &str) -> Named {
 fn linked_directory(place: &Place, name: &str) -> Named {
     let link = format!("{}/dir-{name}", place.mine);
     plain(vec![made_link(&place.target, &link)], format!("{link}/{name}"))
+}
+
+/// So many bytes that mean nothing: a text of more than 59 does not lie in the link's inode.
+fn padding() -> String {
+    "./".repeat(32)
+}
+
+/// The way up from a directory.
+fn up(directory: &str) -> String {
+    "../".repeat(directory.matches('/').count())
+}
+
+/// A link by a link, absolute and relative, with texts that the kernel does not keep in memory.
+fn far_link(place: &Place, name: &str) -> Named {
+    let (link, second) = (format!("{}/far-{name}", place.mine), format!("{}/more-{name}", place.mine));
+    let text = format!("{}{}{}/{name}", up(&place.mine), padding(), &place.target[1..]);
+    let to_second = format!("/{}{}", padding(), &second[1..]);
+    plain(vec![made_link(&text, &second), made_link(&to_second, &link)], link)
+}
+
+fn far_directory(place: &Place, name: &str) -> Named {
+    let link = format!("{}/far-{name}", place.mine);
+    let text = format!("{}{}{}", padding(), up(&place.mine), &place.target[1..]);
+    plain(vec![made_link(&text, &link)], format!("{link}/{name}"))
 }
 
 fn descriptor(place: &Place, name: &str) -> Named {
