@@ -43,6 +43,10 @@ pub fn parse(file: &str, root: &Node, context: &Context, problems: &mut Vec<Prob
     let mut document = Document::default();
     let Some(entries) = reader.map(root, "a policy") else { return document };
     let known = ["api_version", "base", "extends", "fs", "net", "exec", "env", "lint", "notes"];
+    if !entries.iter().any(|(key, _)| known.contains(&key.name.as_str())) {
+        reader.no_policy(root, entries, &known);
+        return document;
+    }
     for (key, node) in entries {
         match key.name.as_str() {
             "api_version" => {
@@ -139,6 +143,19 @@ impl Reader<'_> {
             None => format!("known here: {}", known.join(", ")),
         };
         self.complain(key.at, format!("unknown key `{}`", key.name), Some(hint));
+    }
+
+    /// A file that may be anything: what is in it is repeated only where it nearly is a key of a policy.
+    fn no_policy(&mut self, root: &Node, entries: &[(Key, Node)], known: &[&str]) {
+        let is_near = |entry: &&(Key, Node)| nearest(&entry.0.name, known).is_some();
+        for (key, _) in entries.iter().filter(is_near) {
+            self.unknown_key(key, known);
+        }
+        self.complain(
+            root.at,
+            "no policy: none of its keys is a policy's".into(),
+            Some(format!("begin with `api_version: assay/v1`; known here: {}", known.join(", "))),
+        );
     }
 
     fn map<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [(Key, Node)]> {

@@ -14,6 +14,23 @@ const MAX_DEPTH: usize = 16;
 /// The most nodes in one file.
 const MAX_NODES: usize = 100_000;
 
+/// The keys that a policy has somewhere, but for the names of rules of `lint`.
+const KEYS: [&str; 13] = [
+    "api_version",
+    "base",
+    "extends",
+    "fs",
+    "net",
+    "exec",
+    "env",
+    "lint",
+    "notes",
+    "allow",
+    "deny",
+    "path",
+    "access",
+];
+
 /// A node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -224,7 +241,11 @@ impl Builder<'_> {
                 };
                 if let Some((first, _)) = entries.iter().find(|(seen, _)| seen.name == name) {
                     let hint = format!("it is first given at line {}; put all of it there", first.at.0);
-                    (self.complain)(node.at, format!("duplicate key `{name}`"), Some(&hint));
+                    // Of a file that may be anything nothing else is repeated.
+                    let is_known = KEYS.contains(&name.as_str());
+                    let what =
+                        if is_known { format!("duplicate key `{name}`") } else { "duplicate key".to_owned() };
+                    (self.complain)(node.at, what, Some(&hint));
                 }
                 *key = Some(Key { at: node.at, name });
             }

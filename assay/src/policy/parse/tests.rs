@@ -383,3 +383,44 @@ fn a_class_is_told_to_be_none() {
     assert!(policy.fs_deny[0].patterns[0].matches(b"/a/[slug].tsx"));
     assert!(policy.fs_deny[1].patterns[0].matches(b"/b/[c"));
 }
+
+/// A file that is no policy may be one that nobody should see (`--policy /etc/shadow`): of its content nothing is told.
+#[test]
+fn nothing_of_a_file_that_is_no_policy_is_repeated() {
+    let files = [
+        "root:$6$SECRET/SECRET:19000:0:99999:7:::\ndaemon:*SECRET:19000:0:99999:7:::\n",
+        "SECRET::\nSECRET::\nSECRET: [\n",
+        "root:x:SECRET::\nroot:x:SECRET::\n",
+        "SECRET",
+        "SECRET: SECRET\nSECRET2: SECRET\n",
+        "- SECRET\n",
+        "12\n",
+        "{\"auths\": {\"SECRET\": {\"auth\": \"SECRET\"}}}",
+        "[default]\naws_secret_access_key = SECRET\n",
+        "-----BEGIN SECRET KEY-----\nSECRET\n-----END SECRET KEY-----\n",
+        "export SECRET=SECRET\nuser: SECRET\n",
+        "a: &SECRET SECRET\n",
+        "a: !SECRET SECRET\n",
+        "a: *SECRET\n",
+        "%SECRET\n---\na: b\n",
+        "? [SECRET]\n: b\n",
+        "a: 'SECRET\n",
+        "a: \"\\SECRET\"\n",
+        "a: SECRET\n---\nb: SECRET\n",
+        "SECRET: {SECRET: {SECRET\n",
+    ];
+    for text in files {
+        let told = problems(text);
+        assert!(!told.is_empty() && !told.iter().any(|line| line.contains("SECRET")), "{text}: {told:?}");
+        assert!(told.iter().all(|line| line.starts_with("p.yaml:")), "{told:?}");
+    }
+    let told = problems("SECRET: 1\napi_verson: assay/v1\nSECRET: 2\n");
+    assert_eq!(
+        told,
+        [
+            "p.yaml:1:1: no policy: none of its keys is a policy's; begin with `api_version: assay/v1`; known here: api_version, base, extends, fs, net, exec, env, lint, notes",
+            "p.yaml:2:1: unknown key `api_verson`; did you mean `api_version`?",
+            "p.yaml:3:1: duplicate key; it is first given at line 1; put all of it there",
+        ]
+    );
+}
