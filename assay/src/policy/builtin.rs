@@ -41,6 +41,21 @@ mod tests {
         assert!(paths.contains(&("/etc/shadow".into(), false)));
         assert!(paths.contains(&("/etc/ssh/ssh_host_*".into(), false)));
         assert!(paths.contains(&("${RUNTIME_DIR}/bus".into(), false)));
+        assert!(paths.contains(&("/tmp/ssh-*/agent.*".into(), false)));
         assert!(paths.len() > 80, "{}", paths.len());
+    }
+
+    #[test]
+    fn the_agents_of_others_stay_closed_where_their_directory_is_open() {
+        use crate::policy::check::{Request, Verdict, judge};
+        use crate::policy::load::{Context, NoFiles, load_bytes};
+
+        let text = "api_version: assay/v1\nextends: [builtin:minimal]\nfs: {allow: [{path: /tmp, access: [read, write]}]}\n";
+        let policy = load_bytes(b"p.yaml", text.as_bytes(), &Context::for_tests(), &NoFiles).unwrap();
+        let verdict = |path: &str| judge(&policy, Request::UnixPath(path.as_bytes()));
+        let Verdict::Denied(denial) = verdict("/tmp/ssh-XyZ012345678/agent.4711") else { panic!("allowed") };
+        assert_eq!(denial.rule.map(|(rule, _)| rule), Some("/tmp/ssh-*/agent.*".to_owned()));
+        assert!(verdict("/tmp/ssh-XyZ012345678/other").is_allowed());
+        assert!(verdict("/tmp/x/agent.4711").is_allowed());
     }
 }
