@@ -4,7 +4,7 @@ use libc::{
     AF_UNIX, AT_EMPTY_PATH, AT_FDCWD, AT_REMOVEDIR, O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY,
     O_RDWR, O_TRUNC, O_WRONLY, S_IFCHR, S_IFIFO, S_IFREG, SOCK_STREAM, SYS_bind, SYS_execve, SYS_execveat,
     SYS_fallocate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_fremovexattr, SYS_fsetxattr,
-    SYS_ftruncate, SYS_getdents64, SYS_linkat, SYS_mkdirat, SYS_mknodat, SYS_name_to_handle_at,
+    SYS_ftruncate, SYS_getdents64, SYS_ioctl, SYS_linkat, SYS_mkdirat, SYS_mknodat, SYS_name_to_handle_at,
     SYS_open_by_handle_at, SYS_openat, SYS_openat2, SYS_pread64, SYS_removexattr, SYS_renameat2,
     SYS_setxattr, SYS_socket, SYS_symlinkat, SYS_truncate, SYS_unlinkat, SYS_utimensat, SYS_write,
 };
@@ -75,6 +75,17 @@ const EXTENDED: Kind = Kind { is_optional: true, ..ATTRIBUTE };
 const OWN: &str = "user.x";
 /// The attribute that is there before, and is removed.
 pub const GIVEN: &str = "user.given";
+
+const SETXATTRAT: i64 = 463;
+const REMOVEXATTRAT: i64 = 466;
+const FILE_SETATTR: i64 = 469;
+const FS_IOC_SETFLAGS: i64 = 0x4008_6602;
+const FS_IOC_FSSETXATTR: i64 = 0x401c_5820;
+const FS_NODUMP_FL: u64 = 0x40;
+const FS_IMMUTABLE_FL: u64 = 0x10;
+/// Of a file that has it, it cannot be taken.
+const EXT4_EXTENTS_FL: u64 = 0x8_0000;
+const FS_XFLAG_NODUMP: u64 = 0x80;
 
 /// All of them.
 pub const KINDS: &[Kind] = &[
@@ -244,6 +255,47 @@ pub const KINDS: &[Kind] = &[
         ..EXTENDED
     },
     Kind {
+        name: "set_attribute_at",
+        steps: |_, named, _| {
+            // The value, its length and flags.
+            let value = Arg::At(vec![Part::To(vec![Part::Bytes(vec![b'y'])]), Part::Word(1)]);
+            vec![call(SETXATTRAT, [named.at.into(), path(named), 0.into(), OWN.into(), value, 16.into()])]
+        },
+        ..EXTENDED
+    },
+    Kind {
+        name: "drop_attribute_at",
+        steps: |_, named, _| {
+            vec![call(REMOVEXATTRAT, [named.at.into(), path(named), 0.into(), GIVEN.into()])]
+        },
+        ..EXTENDED
+    },
+    // What `chattr` sets: that it is not to be dumped, which its owner may say.
+    Kind {
+        name: "set_flags_at",
+        steps: |_, named, _| {
+            let flags = Arg::At(vec![Part::Word(FS_XFLAG_NODUMP), Part::Word(0), Part::Word(0)]);
+            vec![call(FILE_SETATTR, [named.at.into(), path(named), flags, 24.into(), 0.into()])]
+        },
+        ..EXTENDED
+    },
+    Kind {
+        name: "set_flags_open",
+        steps: |_, named, _| opened(named, control(FS_IOC_SETFLAGS, vec![EXT4_EXTENTS_FL | FS_NODUMP_FL])),
+        ..EXTENDED
+    },
+    Kind {
+        name: "set_flags_more",
+        steps: |_, named, _| opened(named, control(FS_IOC_FSSETXATTR, vec![FS_XFLAG_NODUMP, 0, 0, 0])),
+        ..EXTENDED
+    },
+    Kind {
+        name: "set_immutable",
+        is_withheld: true,
+        steps: |_, named, _| opened(named, control(FS_IOC_SETFLAGS, vec![EXT4_EXTENTS_FL | FS_IMMUTABLE_FL])),
+        ..EXTENDED
+    },
+    Kind {
         name: "execute",
         needs: Needs::Execute,
         content: Content::Program,
@@ -321,6 +373,12 @@ fn open_and_write(named: &Named, flags: i32) -> Vec<Step> {
 /// For reading, and then this, of slot 10.
 fn opened(named: &Named, then: Step) -> Vec<Step> {
     vec![open(named, O_RDONLY), then]
+}
+
+/// A request to what was opened, with these words.
+fn control(request: i64, words: Vec<u64>) -> Step {
+    let words = Arg::At(words.into_iter().map(Part::Word).collect());
+    call(SYS_ioctl, [Arg::Kept(10), request.into(), words])
 }
 
 fn allocate(named: &Named, mode: i64, length: i64) -> Vec<Step> {

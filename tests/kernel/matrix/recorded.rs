@@ -8,7 +8,9 @@ use super::{Case, Cell, is_all_held};
 use crate::harness::sandbox::{json, text};
 use crate::stage::result_of;
 
-pub const EOPNOTSUPP: i64 = -95;
+const EOPNOTSUPP: i64 = -95;
+const ENOTTY: i64 = -25;
+const ENOSYS: i64 = -38;
 const EXDEV: i64 = -18;
 
 /// The artifacts of one run.
@@ -53,7 +55,7 @@ impl Record {
     /// What is missing of a cell that the policy denies and that was blocked.
     pub fn misses(&self, case: &Case, cell: &Cell, is_ordinary: bool) -> Option<String> {
         // The file system of an emulated machine knows no attributes of users, and perhaps no files without a name.
-        if cell.returns.contains(&EOPNOTSUPP) {
+        if is_unknown(cell) {
             return None;
         }
         // Between what was given and what is named lies the edge of a mount, for the command has mounts of its own. That is
@@ -116,6 +118,12 @@ impl Record {
             "ok"
         }
     }
+}
+
+/// Whether the file system, or the kernel, does not know what was tried.
+pub fn is_unknown(cell: &Cell) -> bool {
+    let has = |errno: i64| cell.returns.contains(&errno);
+    has(EOPNOTSUPP) || cell.kind.is_optional && (has(ENOTTY) || has(ENOSYS))
 }
 
 fn last_parts(value: &Value, keys: &[&str]) -> Vec<String> {
