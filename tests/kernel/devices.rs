@@ -1,6 +1,11 @@
 //! Device nodes under rules of their own: reading, writing, and what is asked of them by ioctl, with nothing allowed besides.
 
+use std::process::Command;
+
+use serde_json::Value;
+
 use crate::confined::Scene;
+use crate::harness::sandbox::{json, sandbox, text};
 use crate::needs::{Need, are_met};
 
 const NEEDS: &[Need] = &[Need::Root, Need::CgroupV2, Need::LandlockAbi(6), Need::Program("python3")];
@@ -89,4 +94,84 @@ fn a_device_that_a_rule_names_works_without_the_base() {
     }
     let policy = scene.policy(&format!("{PROGRAMS}    - {{path: /dev, access: [read, write]}}\n"));
     assert_eq!(scene.lines(&policy, script)[..3], ["written", "read", "3"]);
+}
+
+/// A block device that shows a file; nobody's afterwards.
+struct Disk(String);
+
+impl Disk {
+    fn of(file: &std::path::Path) -> Self {
+        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output().expect("losetup");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        Self(text(&output.stdout).trim().to_owned())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(Command::new("losetup").args(["--detach", &self.0]).status());
+    }
+}
+
+/// What of this a root child does with the disk, and the refusal of each kind of access to it.
+fn at_disk(scene: &Scene, disk: &str, policy: &str, options: &[&str]) -> (String, Vec<Value>) {
+    scene.file("policy.yaml", &format!("api_version: assay/v1\nfs: {{{policy}}}\n"));
+    let script = "dd if=\"$0\" bs=6 count=1 2>/dev/null && echo
+(printf CHANGE 1<>\"$0\") 2>/dev/null && sync && echo written
+dd if=secret bs=6 count=1 2>/dev/null && echo opened
+free=$(losetup --find) && losetup \"$free\" secret 2>/dev/null && {
+    echo attached
+    (printf CHANGE 1<>\"$free\") 2>/dev/null && sync && echo changed
+    losetup --detach \"$free\"
+}
+true";
+    let (policy, profile) = (scene.path("policy.yaml"), scene.path("run.json"));
+    let mut all = vec!["--policy", policy.to_str().unwrap(), "--profile", profile.to_str().unwrap()];
+    all.extend(["--profile-format", "json"]);
+    all.extend(options);
+    let mut assay = sandbox(&all, &["sh", "-c", script, disk]);
+    let output = assay.current_dir(scene.path("w")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let evidence = json(&scene.path("run.evidence.json"));
+    let effects = evidence["observed"]["effects"]["fs"].as_array().unwrap().clone();
+    (text(&output.stdout), effects.into_iter().filter(|effect| effect["path"] == disk).collect())
+}
+
+/// By the disk that a file lies on it could be read past its name.
+#[test]
+fn a_disk_is_no_way_around_a_deny() {
+    let needed = [NEEDS, &[Need::Btf, Need::LoopDevices, Need::Program("losetup")]].concat();
+    if !are_met("devices::a_disk_is_no_way_around_a_deny", &needed) {
+        return;
+    }
+    let scene = Scene::new();
+    let content = format!("SECRET{}", ".".repeat(4090));
+    scene.file("w/secret", &content);
+    let disk = Disk::of(&scene.path("w/secret"));
+    let open = "{path: /, access: [read, write, execute]}";
+    for caps in [&[][..], &["--keep-caps", "SYS_ADMIN"]] {
+        let (done, effects) = at_disk(&scene, &disk.0, &format!("allow: [{open}], deny: [secret]"), caps);
+        assert_eq!(done, "", "{caps:?}");
+        for op in ["read", "write"] {
+            let effect = effects.iter().find(|effect| effect["op"] == op).expect(op);
+            assert_eq!((&effect["result"], &effect["denied_by"]), (&"denied".into(), &"policy".into()));
+            assert_eq!(effect["refused"]["rule"], format!("secret (by the block device {})", disk.0));
+        }
+        // What may not be written makes no disk that may.
+        let deny = "deny: [{path: secret, access: [write]}]";
+        let named = format!("allow: [{open}, {{path: '/dev/loop*', access: [read, write]}}], {deny}");
+        let (done, _) = at_disk(&scene, "/dev/null", &named, caps);
+        assert_eq!(done, "\nwritten\nSECRETopened\nattached\n");
+        assert_eq!(std::fs::read_to_string(scene.path("w/secret")).unwrap(), content);
+        // Whoever names a disk means it.
+        let named = format!("allow: [{open}, {{path: {}, access: [read]}}], deny: [secret]", disk.0);
+        let (done, effects) = at_disk(&scene, &disk.0, &named, caps);
+        assert!(done.starts_with("SECRET\n"), "{done}");
+        assert!(effects.iter().all(|effect| effect["op"] != "read" || effect["authorised"] == true));
+        // Without a deny there is nothing to go around.
+        scene.file("w/secret", &content);
+        let (done, _) = at_disk(&scene, &disk.0, &format!("allow: [{open}]"), caps);
+        assert!(done.starts_with("SECRET\nwritten\nCHANGE"), "{done}");
+        scene.file("w/secret", &content);
+    }
 }

@@ -42,6 +42,8 @@ pub enum Need {
     CannotObserve,
     /// A machine that `cargo xtask vm` has booted, which declares what it is.
     Booted,
+    /// Devices that show a file as a disk.
+    LoopDevices,
     /// A program on `PATH`.
     Program(&'static str),
 }
@@ -60,6 +62,7 @@ impl fmt::Display for Need {
             Self::Kernel(series) => write!(out, "kernel-{series}"),
             Self::CannotObserve => out.write_str("cannot-observe"),
             Self::Booted => out.write_str("booted"),
+            Self::LoopDevices => out.write_str("loop-devices"),
             Self::Program(name) => write!(out, "program-{name}"),
         }
     }
@@ -98,6 +101,10 @@ impl Need {
             }
             Self::CannotObserve => {
                 crate::hosts::obstacle().is_none().then(|| "this host can observe".to_owned())
+            }
+            Self::LoopDevices => {
+                let path = "/dev/loop-control";
+                fs::File::open(path).err().map(|error| format!("{path}: {error}"))
             }
             Self::Booted => booted("vm").is_none().then(|| "nobody booted it for a test".to_owned()),
             Self::Program(name) => {

@@ -11,6 +11,7 @@
 pub mod cgroup;
 pub mod cgroup_code;
 pub mod confine;
+mod devices;
 pub mod files;
 pub mod grant;
 pub mod landlock;

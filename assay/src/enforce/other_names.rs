@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _};
 
+use super::devices::deny_block_devices;
 use super::split::is_at_or_beneath;
 use super::survey::{Found, Kind, look_up};
 use super::walk::{Link, Listing, link_at, walk};
@@ -68,6 +69,7 @@ pub fn deny_other_names(policy: &mut Policy) -> BTreeSet<Vec<u8>> {
     // The search ends with the last link, which other mounts may show as well.
     let mounted = mounted_elsewhere(policy, &mounts, known);
     add(policy, mounted);
+    deny_block_devices(policy);
     unsearched
 }
 
