@@ -86,6 +86,65 @@ fn what_was_learned_is_enough_and_no_more() {
     }
 }
 
+/// A limit of learning: a secret that lies beneath what a run moves across stays closed, and the move fails; with the line
+/// to remove it is told, and without that line the move is done.
+#[test]
+fn a_move_that_a_learned_deny_of_a_secret_stops_is_told_with_that_deny() {
+    if !are_met("held::a_move_that_a_learned_deny_of_a_secret_stops_is_told_with_that_deny", NEEDS) {
+        return;
+    }
+    let scene = Scene::new();
+    let path = |name: &str| scene.path(name).into_os_string().into_string().unwrap();
+    let fresh = || {
+        drop(fs::remove_file(scene.path("home/moved")));
+        scene.file("home/.config/gcloud/key", "secret\n");
+        scene.file("home/.config/app/x", "x\n");
+    };
+    let act = "python3 -SIc \"import os; h = os.environ['HOME']; os.rename(h + '/.config/app/x', h + '/moved')\" 2>&1";
+    fresh();
+    let (code, _, printed) = run(&scene, &["--dry-run", "--profile", &path("learned.yaml")], act);
+    assert!(code == 0 || code == 4, "{code} {printed}");
+    let learned = fs::read_to_string(scene.path("learned.yaml")).unwrap();
+    let denies = |line: &&str| line.contains("${HOME}/.config/gcloud");
+    let line = learned.lines().position(|line| denies(&line)).expect(&learned) + 1;
+    fresh();
+    let (policy, again) = (path("learned.yaml"), path("again.json"));
+    let options = ["--enforce", "--policy", &policy, "--profile", &again, "--profile-format", "json"];
+    let (_, status, printed) = run(&scene, &options, act);
+    assert_eq!(status["verdict"], "denied", "{printed}{status}\n{learned}");
+    let evidence = crate::harness::sandbox::json(&scene.path("again.evidence.json"));
+    let effects = evidence["observed"]["effects"]["fs"].as_array().unwrap();
+    let denied: Vec<&Value> = effects.iter().filter(|effect| effect["result"] == "denied").collect();
+    assert_eq!(denied.len(), 1, "{denied:#?}");
+    let refused = &denied[0]["refused"];
+    assert_eq!((&denied[0]["op"], &denied[0]["denied_by"]), (&"rename".into(), &"policy".into()));
+    assert_eq!(refused["rule"], "${HOME}/.config/gcloud", "{refused}");
+    assert!(
+        refused["at"].as_str().unwrap().contains(&format!("learned.yaml:{line}:")),
+        "{refused}\n{learned}"
+    );
+    let narrowed: Vec<&str> = learned.lines().filter(|line| !denies(line)).collect();
+    fs::write(scene.path("learned.yaml"), narrowed.join("\n")).unwrap();
+    fresh();
+    // Other secrets beneath the same directory may be named too; then each is told, one after the other.
+    for _ in 0..20 {
+        let (_, status, printed) = run(&scene, &options, act);
+        if status["verdict"] == "ok" {
+            return;
+        }
+        let evidence = crate::harness::sandbox::json(&scene.path("again.evidence.json"));
+        let effects = evidence["observed"]["effects"]["fs"].as_array().unwrap();
+        let denied = effects.iter().find(|effect| effect["result"] == "denied").expect(&printed);
+        let rule = denied["refused"]["rule"].as_str().expect("a rule").to_owned();
+        let text = fs::read_to_string(scene.path("learned.yaml")).unwrap();
+        let less: Vec<&str> = text.lines().filter(|line| !line.contains(&rule)).collect();
+        assert!(less.len() < text.lines().count(), "{rule}\n{text}");
+        fs::write(scene.path("learned.yaml"), less.join("\n")).unwrap();
+        fresh();
+    }
+    panic!("the move was never done");
+}
+
 #[test]
 fn a_denied_name_that_does_not_exist_is_held_where_all_must_be() {
     if !are_met("held::a_denied_name_that_does_not_exist_is_held_where_all_must_be", NEEDS) {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::cgroup::Group;
 use super::environment::Environment;
 use super::given;
+use super::in_the_way;
 use super::interpreter;
 use super::notice::Notices;
 use super::outcome::NotStarted;
@@ -271,8 +272,10 @@ impl Hold {
                 let is_ours = is_ungranted.is_some_and(|is| is || is_in_the_way || !verdict.is_allowed());
                 facts.denied_by = Some(if is_ours { "policy" } else { "system" });
                 if is_ours && verdict.is_allowed() {
-                    let remedy = if is_in_the_way { IN_THE_WAY } else { ungranted::REMEDY };
-                    facts.refused = Some(Box::new(Refusal { rule: None, at: None, remedy: remedy.into() }));
+                    let ungranted = || Refusal { rule: None, at: None, remedy: ungranted::REMEDY.into() };
+                    let plan = self.plan.as_ref().filter(|_| is_in_the_way);
+                    let refusal = plan.map(|plan| in_the_way::refusal(&self.policy, plan, effect, &roots));
+                    facts.refused = Some(Box::new(refusal.unwrap_or_else(ungranted)));
                 }
             }
             let is_told = facts.denied_by == Some("policy") || result_of(effect) == EffectResult::Ok;
@@ -371,9 +374,6 @@ fn named(effect: &Effect) -> String {
         }
     }
 }
-
-/// Why an act ended that the policy by itself allows.
-const IN_THE_WAY: &str = "a mount that holds a deny at, above or beneath it was in the way";
 
 /// All processes that there are. Before the command starts none of them is the run's, but for the launcher.
 fn processes() -> BTreeSet<u32> {

@@ -24,6 +24,7 @@ pub mod given;
 pub mod heir;
 pub mod hold;
 pub mod host_facts;
+mod in_the_way;
 pub mod inherit;
 pub mod inheritance;
 pub mod inherited;
