@@ -25,7 +25,7 @@ FS_OPS = ["read", "list", "write", "create", "delete", "rename", "link", "symlin
 NET_OPS = ["connect", "bind", "listen", "send"]
 ADDRESSED = {"tcp", "udp", "unix", "icmp", "sctp", "mptcp", "udplite", "dccp", "raw"}
 DELIMITERS = set("=:,;'\"`()[]{}<>@|&?#*!\\ \t\n\r\x0b\x0c")
-FACTS = {"hits", "denied_by", "authorised", "addresses", "by", "refused"}
+FACTS = {"hits", "denied_by", "authorised", "addresses", "by", "peers", "refused"}
 REFUSED = {"EACCES", "EPERM", "EROFS"}
 UNDER_WAY = {"EINPROGRESS", "EALREADY", "EAGAIN", "EINTR", "E512", "E513", "E514", "E515", "E516", "ERESTARTSYS"}
 PEER = {"ENETDOWN", "ENETUNREACH", "ENETRESET", "ECONNRESET", "ETIMEDOUT", "ECONNREFUSED", "EHOSTDOWN", "EHOSTUNREACH"}
