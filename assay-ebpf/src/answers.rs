@@ -49,37 +49,38 @@ pub fn answer_in(ctx: SkBuffContext) -> i32 {
 /// Whether all of an answer was noted; `None` when it is none, or of no name that a policy speaks of.
 #[inline(always)]
 fn read(ctx: &SkBuffContext) -> Option<bool> {
-    let (mut facts, transport) = packet::network(ctx)?;
-    if packet::big_endian(ctx, transport)? != DOMAIN {
+    let head = packet::head(ctx)?;
+    if head.source != DOMAIN {
         return None;
     }
-    let server = packet::mapped(&facts);
+    let server = packet::mapped(&packet::facts(ctx, head, packet::IN)?);
     // SAFETY: a value that nobody writes once the run has begun.
     let denies = *unsafe { SERVERS.get(&server) }? == SERVER_DENIES;
     if !packet::is_home(ctx) {
         return None;
     }
-    if facts.protocol != packet::TCP {
-        let at = packet::payload(ctx, &mut facts, transport)?;
-        return note_answer(ctx, at, denies);
+    if head.protocol != packet::TCP {
+        return if head.bytes == 0 { None } else { note_answer(ctx, head.payload, denies) };
     }
     let cookie = packet::cookie(ctx);
-    let flags: u8 = ctx.load(transport + 13).ok()?;
-    if flags & SYN != 0 {
-        let first = u32::from_be(ctx.load(transport + 4).ok()?).wrapping_add(1);
+    if head.kind & SYN != 0 {
+        let first = head.sequence.wrapping_add(1);
         // Without it the answers of this connection allow nothing, and what may be denied is not delivered.
         let _ = STREAMS.insert(&cookie, &first, 0);
         return None;
     }
-    let at = packet::payload(ctx, &mut facts, transport)?;
+    if head.bytes == 0 {
+        return None;
+    }
+    let at = head.payload;
     let unread = if denies { Some(false) } else { None };
     // SAFETY: a number that is read at once.
     let Some(begin) = unsafe { STREAMS.get(&cookie) }.copied() else { return unread };
     // What begins within a message may look like one, and be of the run's own making. Of a message that was read as far as
     // its first segment goes, the rest passes.
-    if facts.sequence != begin {
-        let behind = begin.wrapping_sub(facts.sequence);
-        return if behind < 1 << 31 && facts.carried <= behind { None } else { unread };
+    if head.sequence != begin {
+        let behind = begin.wrapping_sub(head.sequence);
+        return if behind < 1 << 31 && head.bytes <= behind { None } else { unread };
     }
     let Some(len) = packet::big_endian(ctx, at) else { return unread };
     let noted = note_answer(ctx, at + 2, denies);
@@ -92,7 +93,7 @@ fn read(ctx: &SkBuffContext) -> Option<bool> {
         noted_too = note_answer(ctx, second + 2, denies);
         all += 2 + u32::from(len);
     }
-    if noted == Some(false) || noted_too == Some(false) || denies && facts.carried > all {
+    if noted == Some(false) || noted_too == Some(false) || denies && head.bytes > all {
         // It will be sent again, and is read again then.
         return Some(false);
     }

@@ -48,28 +48,23 @@ struct PacketRecord<const N: usize> {
 pub fn packet_in(ctx: SkBuffContext) -> i32 {
     if let Some(head) = head(&ctx) {
         traffic::count(&ctx, head, IN);
-        answer(&ctx, head);
+        if head.source == DOMAIN && head.bytes != 0 {
+            answer(&ctx, head);
+        }
     }
     1
 }
 
-/// Tells it when it is from a name server.
+/// Tells what a name server sent.
 #[inline(always)]
 fn answer(ctx: &SkBuffContext, head: Head) -> Option<()> {
-    let remote_port = big_endian(ctx, head.transport)?;
-    if remote_port != DOMAIN {
-        return None;
-    }
     let mut facts = facts(ctx, head, IN)?;
-    facts.remote_port = remote_port;
-    facts.local_port = big_endian(ctx, head.transport + 2)?;
-    let at = payload(ctx, &mut facts, head.transport)?;
     let run = run_of(ctx)?;
     facts.cookie = cookie(ctx);
     if !is_home(ctx) {
         facts.flags = 0;
     }
-    tell(ctx, facts, at, run, loss::PACKET_IN)
+    tell(ctx, facts, head.payload, run, loss::PACKET_IN)
 }
 
 /// A packet goes out.
@@ -77,7 +72,10 @@ fn answer(ctx: &SkBuffContext, head: Head) -> Option<()> {
 pub fn packet_out(ctx: SkBuffContext) -> i32 {
     if let Some(head) = head(&ctx) {
         traffic::count(&ctx, head, OUT);
-        greeting(&ctx, head);
+        // Most packets that carry nothing only acknowledge.
+        if head.bytes != 0 && head.protocol == TCP {
+            greeting(&ctx, head);
+        }
     }
     1
 }
@@ -85,22 +83,19 @@ pub fn packet_out(ctx: SkBuffContext) -> i32 {
 /// Tells it when it is the first of its connection that carries anything, and may name whom it is for.
 #[inline(always)]
 fn greeting(ctx: &SkBuffContext, head: Head) -> Option<()> {
-    if head.protocol != TCP || !is_first(ctx) {
+    if !is_first(ctx) {
         return None;
     }
-    let mut facts = facts(ctx, head, OUT)?;
-    facts.remote_port = big_endian(ctx, head.transport + 2)?;
-    facts.local_port = big_endian(ctx, head.transport)?;
-    let at = payload(ctx, &mut facts, head.transport)?;
     // A handshake of TLS, or the method of a request of HTTP.
-    let first: u8 = ctx.load(at).ok()?;
+    let first: u8 = ctx.load(head.payload).ok()?;
     if first != HANDSHAKE && !first.is_ascii_uppercase() {
         return None;
     }
+    let mut facts = facts(ctx, head, OUT)?;
     let run = run_of(ctx)?;
     facts.cookie = cookie(ctx);
     facts.flags = if is_home(ctx) { packet::HOME | packet::OUT } else { packet::OUT };
-    tell(ctx, facts, at, run, loss::PACKET_OUT)
+    tell(ctx, facts, head.payload, run, loss::PACKET_OUT)
 }
 
 /// Whether no packet of this TCP connection carried anything before. One that is sent again is another.
@@ -123,23 +118,26 @@ fn is_first(ctx: &SkBuffContext) -> bool {
     }
 }
 
-/// The other end of a packet that comes in, and where its transport header begins. Other extension headers than that of
-/// options are not looked behind: no name server answers with one.
-#[inline(always)]
-pub fn network(ctx: &SkBuffContext) -> Option<(PacketFacts, usize)> {
-    let head = head(ctx)?;
-    Some((facts(ctx, head, IN)?, head.transport))
-}
-
-/// What a packet of TCP or UDP begins with.
+/// What a packet of TCP or UDP begins with. Other extension headers than that of options are not looked behind: no name
+/// server answers with one.
 #[derive(Clone, Copy)]
 pub struct Head {
     /// IPv4 or IPv6.
     pub family: u16,
     /// TCP or UDP.
     pub protocol: u8,
-    /// Where its header begins.
-    pub transport: usize,
+    /// TCP's flags.
+    pub kind: u8,
+    /// The port it comes from.
+    pub source: u16,
+    /// The port it goes to.
+    pub target: u16,
+    /// TCP's number of its first byte.
+    pub sequence: u32,
+    /// Where its own bytes begin.
+    pub payload: usize,
+    /// How many they are.
+    pub bytes: u32,
 }
 
 /// Where the other end's address stands, IPv4 and IPv6.
@@ -149,34 +147,51 @@ pub const IN: Way = (12, 8);
 /// Of what goes out.
 pub const OUT: Way = (16, 24);
 
-/// See [`Head`].
+/// See [`Head`]. Two reads, whatever is asked of it: each is a call, and most packets are asked for nothing else.
 #[inline(always)]
-fn head(ctx: &SkBuffContext) -> Option<Head> {
+pub fn head(ctx: &SkBuffContext) -> Option<Head> {
     let first: [u8; 10] = ctx.load(0).ok()?;
-    let head = if first[0] >> 4 == 4 {
-        Head { family: AF_INET, protocol: first[9], transport: usize::from(first[0] & 0xf) * 4 }
+    let (family, protocol, transport) = if first[0] >> 4 == 4 {
+        (AF_INET, first[9], usize::from(first[0] & 0xf) * 4)
     } else if first[6] == HOP_BY_HOP {
         let [protocol, words]: [u8; 2] = ctx.load(40).ok()?;
-        Head { family: AF_INET6, protocol, transport: 48 + usize::from(words) * 8 }
+        (AF_INET6, protocol, 48 + usize::from(words) * 8)
     } else {
-        Head { family: AF_INET6, protocol: first[6], transport: 40 }
+        (AF_INET6, first[6], 40)
     };
-    (head.protocol == UDP || head.protocol == TCP).then_some(head)
+    if protocol == TCP {
+        let [a, b, c, d, e, f, g, h, _, _, _, _, words, kind]: [u8; 14] = ctx.load(transport).ok()?;
+        let payload = transport + usize::from(words >> 4) * 4;
+        let bytes = ctx.len().checked_sub(payload as u32)?;
+        let (source, target) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let sequence = u32::from_be_bytes([e, f, g, h]);
+        return Some(Head { family, protocol, kind, source, target, sequence, payload, bytes });
+    }
+    if protocol != UDP {
+        return None;
+    }
+    let [a, b, c, d]: [u8; 4] = ctx.load(transport).ok()?;
+    let payload = transport + 8;
+    let bytes = ctx.len().checked_sub(payload as u32)?;
+    let (source, target) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+    Some(Head { family, protocol, kind: 0, source, target, sequence: 0, payload, bytes })
 }
 
-/// What is told of a packet, but for its ports.
+/// What is told of a packet.
 #[inline(always)]
-fn facts(ctx: &SkBuffContext, head: Head, (v4, v6): Way) -> Option<PacketFacts> {
+pub fn facts(ctx: &SkBuffContext, head: Head, way: Way) -> Option<PacketFacts> {
+    let (v4, v6) = way;
+    let is_out = way == OUT;
     let mut facts = PacketFacts {
         remote: [0; 16],
         cookie: 0,
         family: head.family,
-        remote_port: 0,
-        local_port: 0,
+        remote_port: if is_out { head.target } else { head.source },
+        local_port: if is_out { head.source } else { head.target },
         protocol: head.protocol,
         flags: packet::HOME,
-        sequence: 0,
-        carried: 0,
+        sequence: head.sequence,
+        carried: head.bytes,
         kept: 0,
         padding: 0,
     };
@@ -202,24 +217,6 @@ pub fn remote(ctx: &SkBuffContext, head: Head, (v4, v6): Way) -> Option<[u32; 4]
 #[inline(always)]
 pub fn big_endian(ctx: &SkBuffContext, at: usize) -> Option<u16> {
     ctx.load::<u16>(at).ok().map(u16::from_be)
-}
-
-/// Where the packet's own bytes begin; `None` when it has none.
-#[inline(always)]
-pub fn payload(ctx: &SkBuffContext, facts: &mut PacketFacts, transport: usize) -> Option<usize> {
-    let at = if facts.protocol == UDP {
-        transport + 8
-    } else {
-        facts.sequence = u32::from_be(ctx.load(transport + 4).ok()?);
-        let words: u8 = ctx.load(transport + 12).ok()?;
-        transport + usize::from(words >> 4) * 4
-    };
-    let all = ctx.len() as usize;
-    if at >= all {
-        return None;
-    }
-    facts.carried = (all - at) as u32;
-    Some(at)
 }
 
 /// The other end's address; an IPv4 address as it is mapped into IPv6.

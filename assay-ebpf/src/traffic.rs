@@ -11,7 +11,7 @@ use aya_ebpf::helpers::generated::bpf_tcp_sock;
 use aya_ebpf::programs::SkBuffContext;
 
 use crate::maps::{BEYOND, TRAFFIC};
-use crate::packet::{AF_INET, Head, OUT, Way, big_endian, remote};
+use crate::packet::{AF_INET, Head, OUT, Way, remote};
 
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -55,20 +55,18 @@ fn datagram(ctx: &SkBuffContext, head: Head, way: Way) -> Option<Packet> {
     let is_out = way == OUT;
     Some(Packet {
         address: remote(ctx, head, way)?,
-        port: big_endian(ctx, head.transport + if is_out { 2 } else { 0 })?,
+        port: if is_out { head.target } else { head.source },
         own_port: 0,
         protocol: head.protocol,
         flags: if is_out { IS_OUT } else { 0 },
-        bytes: ctx.len().checked_sub(head.transport as u32 + 8)?,
+        bytes: head.bytes,
     })
 }
 
 #[inline(always)]
 fn stream(ctx: &SkBuffContext, head: Head, is_out: bool) -> Option<Packet> {
-    let words: [u8; 2] = ctx.load(head.transport + 12).ok()?;
-    let header = head.transport as u32 + u32::from(words[0] >> 4) * 4;
-    let bytes = ctx.len().checked_sub(header)?;
-    let kind = words[1] & (SYN | ACK | RST);
+    let bytes = head.bytes;
+    let kind = head.kind & (SYN | ACK | RST);
     let may_begin = is_out && kind == SYN;
     let may_make = !is_out && kind == SYN | ACK;
     // Most packets of the other way only acknowledge.
