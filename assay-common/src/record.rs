@@ -220,7 +220,8 @@ pub struct PacketFacts {
 
 /// Flags of a packet.
 pub mod packet {
-    /// It goes out, the first of its connection that carries anything; else it comes in.
+    /// It goes out: the first of its connection that carries anything, or one that begins a connection of QUIC. Else it comes
+    /// in.
     pub const OUT: u8 = 1;
     /// Its socket belongs to the network namespace that the run began in.
     pub const HOME: u8 = 2;

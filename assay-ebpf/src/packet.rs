@@ -30,6 +30,12 @@ const AF_INET6: u16 = 10;
 const HOP_BY_HOP: u8 = 0;
 /// TLS's type of a record that greets.
 const HANDSHAKE: u8 = 0x16;
+/// RFC 9000, and RFC 9369.
+const QUIC_1: u32 = 1;
+/// See [`QUIC_1`].
+const QUIC_2: u32 = 0x6b33_43cf;
+/// Clients fill datagrams with packets of this kind up to so many bytes (RFC 9000, 14.1).
+const INITIAL_LEAST: u32 = 1200;
 /// Where name servers answer from.
 pub const DOMAIN: u16 = 53;
 
@@ -73,24 +79,36 @@ pub fn packet_out(ctx: SkBuffContext) -> i32 {
     if let Some(head) = head(&ctx) {
         traffic::count(&ctx, head, OUT);
         // Most packets that carry nothing only acknowledge.
-        if head.bytes != 0 && head.protocol == TCP {
+        if head.bytes != 0 && may_greet(&ctx, head) {
             greeting(&ctx, head);
         }
     }
     1
 }
 
-/// Tells it when it is the first of its connection that carries anything, and may name whom it is for.
+/// Whether it may name whom it is for: the first of a connection of TCP that carries anything, where that begins like TLS
+/// or HTTP, and of QUIC a client's first ones.
+#[inline(always)]
+fn may_greet(ctx: &SkBuffContext, head: Head) -> bool {
+    if head.protocol == TCP {
+        let Some(first) = is_first(ctx).then(|| ctx.load::<u8>(head.payload).ok()).flatten() else {
+            return false;
+        };
+        // A handshake of TLS, or the method of a request of HTTP.
+        return first == HANDSHAKE || first.is_ascii_uppercase();
+    }
+    if head.bytes < INITIAL_LEAST {
+        return false;
+    }
+    let Ok([first, a, b, c, d]) = ctx.load::<[u8; 5]>(head.payload) else { return false };
+    let version = u32::from_be_bytes([a, b, c, d]);
+    let initial = if version == QUIC_2 { 0xd0 } else { 0xc0 };
+    (version == QUIC_1 || version == QUIC_2) && first & 0xf0 == initial
+}
+
+/// Tells it.
 #[inline(always)]
 fn greeting(ctx: &SkBuffContext, head: Head) -> Option<()> {
-    if !is_first(ctx) {
-        return None;
-    }
-    // A handshake of TLS, or the method of a request of HTTP.
-    let first: u8 = ctx.load(head.payload).ok()?;
-    if first != HANDSHAKE && !first.is_ascii_uppercase() {
-        return None;
-    }
     let mut facts = facts(ctx, head, OUT)?;
     let run = run_of(ctx)?;
     facts.cookie = cookie(ctx);

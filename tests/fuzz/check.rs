@@ -18,6 +18,7 @@ use assay::evidence::{archive, dsse, wire};
 use assay::observe::event::Packet;
 use assay::observe::greeting::read_greeting;
 use assay::observe::names::{NameTable, Read};
+use assay::observe::quic::Hellos;
 use assay::policy::load::{Context, NoFiles, load_bytes};
 use assay::policy::{Request, judge, rule::Access};
 use assay::profile::wire as profile_wire;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     ("envelope", envelope),
     ("answer", answer),
     ("greeting", greeting),
+    ("quic", quic),
 ];
 
 /// Any bytes as JSON: what is read is written and read again as the same; a text that is canonical is known as such; and
@@ -75,6 +77,32 @@ pub fn greeting(bytes: &[u8]) {
         let part = read_greeting(&bytes[..len]);
         assert!(part.is_none() || part.as_ref() == Some(&read), "{part:?} {read:?}");
     }
+}
+
+/// Any bytes as a client's first datagram of QUIC, as what such a packet holds, and as a message in one piece or several, in
+/// any order: what is read is a plain name, and the same in pieces as in one.
+pub fn quic(bytes: &[u8]) {
+    let remote = ([10, 0, 0, 1], 443).into();
+    let frame = |at: usize, part: &[u8]| {
+        let number = |number: usize| (0x8000_0000 | number as u32).to_be_bytes();
+        [&[6][..], &number(at), &number(part.len()), part].concat()
+    };
+    let read = |frames: &[u8]| Hellos::default().read_frames(1, remote, b"id", frames);
+    let in_one = read(&frame(0, bytes));
+    for name in [Hellos::default().read(1, remote, bytes), read(bytes), in_one.clone()].into_iter().flatten()
+    {
+        let is_plain =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
+        assert!(name.len() <= 253 && name.split('.').all(|label| !label.is_empty()), "{name:?}");
+        assert!(name.bytes().all(is_plain), "{name:?}");
+    }
+    let len = bytes.len() / 5 + 1;
+    let mut hellos = Hellos::default();
+    let mut in_pieces = BTreeSet::new();
+    for (index, part) in bytes.chunks(len).enumerate().collect::<Vec<_>>().into_iter().rev() {
+        in_pieces.extend(hellos.read_frames(1, remote, b"id", &frame(index * len, part)));
+    }
+    assert_eq!(in_pieces, in_one.into_iter().collect());
 }
 
 /// Any bytes as the answer of a name server: what is read is a plain name with a few addresses, and the same over TCP in

@@ -207,6 +207,23 @@ fn any_bytes_as_a_client_greets() {
 }
 
 #[test]
+fn any_bytes_as_a_client_of_quic_begins() {
+    // Packets, what they hold, and the message in that.
+    let mut seeds: Vec<Vec<u8>> = include_str!("../fixtures/quic.hex")
+        .lines()
+        .map(|line| {
+            let digits = line.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+            digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+        })
+        .collect();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/fuzz");
+    let frames = corpus::read(&folder, "quic").unwrap().swap_remove(0);
+    seeds.push(frames[4..].to_vec());
+    seeds.push(frames);
+    until_over(&seeds, |dice, seed| check::quic(&mutated(dice, seed)));
+}
+
+#[test]
 fn any_bytes_as_settings() {
     let seed = "api_version: assay/v1\nlint:\n  levels: {denied: warn}\n  ignore:\n    - {rule: denied, subject: 'x*', reason: y}\n";
     until_over(&[seed.as_bytes().to_vec()], |dice, seed| check::settings(&mutated(dice, seed)));

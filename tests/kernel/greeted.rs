@@ -186,3 +186,67 @@ fn a_name_that_is_only_asked_for_stands_beside_the_given_one() {
     let report = fs::read_to_string(network.folder().join("run.yaml.report.md")).expect("a report");
     assert!(report.contains("by dns, asked for `hidden.test`"), "{report}");
 }
+
+/// Sends the packets of `quic.hex`, and one that looks like them.
+const QUIC: &str = r"
+import socket, sys
+packets = [bytes.fromhex(line) for line in sys.argv[1].split()]
+def send(address, *datagrams):
+    made = socket.socket(socket.AF_INET6 if ':' in address else socket.AF_INET, socket.SOCK_DGRAM)
+    for datagram in datagrams:
+        made.sendto(datagram, (address, 443))
+send('10.9.0.1', packets[0])
+send('fd09::2', packets[1])
+send('10.9.0.3', packets[3], packets[2])
+send('10.9.0.4', packets[0][:-1] + b'x', packets[2])
+send('10.9.0.5', bytes(1300), packets[0][:1199])
+connected = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+connected.connect(('10.9.0.53', 443))
+connected.send(packets[0])
+send(socket.getaddrinfo('given.test', 443)[0][4][0], packets[1])
+";
+
+/// The packets are the examples of RFC 9001 and RFC 9369, and the first once more in two: see `observe/quic/tests.rs`.
+#[test]
+fn connections_of_quic_are_named_by_their_first_packets() {
+    if !is_possible("connections_of_quic_are_named_by_their_first_packets", &[]) {
+        return;
+    }
+    let network = network(&["given.test,fd09::1"]);
+    let packets = include_str!("../fixtures/quic.hex");
+    let ran = network.run(&["--dry-run"], &["python3", "-c", QUIC, packets]);
+    assert_eq!(ran.output.status.code(), Some(4), "{}", text(&ran.output.stderr));
+    let told: BTreeSet<_> = ran
+        .evidence
+        .observed
+        .effects
+        .iter()
+        .filter_map(|(effect, facts)| match effect {
+            // glibc connects to what it was told, to sort addresses: to port 443 because the script says so.
+            Effect::Net(net) if net.port == Some(Port::Number(443)) && net.proto == "udp" => {
+                let asked = facts.asked.iter().cloned().collect::<Vec<_>>().join(",");
+                let address = net.address.as_ref().map(ToString::to_string);
+                Some((
+                    net.host.clone().unwrap_or_default(),
+                    net.host_from,
+                    address.unwrap_or_default(),
+                    asked,
+                ))
+            }
+            _ => None,
+        })
+        .collect();
+    let row = |host: &str, from, address: &str, asked: &str| {
+        (host.to_owned(), from, address.to_owned(), asked.to_owned())
+    };
+    let want = BTreeSet::from([
+        row("example.com", Some(HostFrom::Sni), "10.9.0.1", ""),
+        row("example.com", Some(HostFrom::Sni), "fd09::2", ""),
+        row("example.com", Some(HostFrom::Sni), "10.9.0.3", ""),
+        row("", None, "10.9.0.4", ""),
+        row("", None, "10.9.0.5", ""),
+        row("example.com", Some(HostFrom::Sni), "10.9.0.53", ""),
+        row("given.test", Some(HostFrom::Dns), "", "example.com"),
+    ]);
+    assert_eq!(told, want);
+}

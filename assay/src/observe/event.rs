@@ -90,7 +90,8 @@ pub enum EventKind {
 pub struct Packet {
     /// The other end.
     pub remote: SocketAddr,
-    /// Whether it goes out: the first of its connection that carries anything. Else it comes in.
+    /// Whether it goes out: the first of its connection that carries anything, or one that begins a connection of QUIC. Else
+    /// it comes in.
     pub is_out: bool,
     /// The socket, by a number that no other one ever has.
     pub cookie: u64,

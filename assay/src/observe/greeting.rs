@@ -29,8 +29,12 @@ pub fn read_greeting(bytes: &[u8]) -> Option<(String, NameSource)> {
 
 /// The server name of a `ClientHello` (RFC 8446, 4.1.2; RFC 6066, 3). Of a message that is cut, what is there is read.
 fn server_name(bytes: &[u8]) -> Option<String> {
-    let message = handshake(bytes);
-    let mut hello = Bytes(&message);
+    name_of_hello(&handshake(bytes))
+}
+
+/// The same of the message itself.
+pub fn name_of_hello(message: &[u8]) -> Option<String> {
+    let mut hello = Bytes(message);
     if hello.number::<1>()? != usize::from(CLIENT_HELLO) {
         return None;
     }
@@ -105,22 +109,23 @@ fn host(name: &[u8]) -> Option<String> {
 
 /// Bytes that are taken from the front.
 #[derive(Clone, Copy)]
-struct Bytes<'a>(&'a [u8]);
+pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    /// So many.
+    pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(taken)
     }
 
     /// A number of so many bytes.
-    fn number<const N: usize>(&mut self) -> Option<usize> {
+    pub fn number<const N: usize>(&mut self) -> Option<usize> {
         Some(self.take(N)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
     /// A list with its length in so many bytes in front of it.
-    fn list<const N: usize>(&mut self) -> Option<Self> {
+    pub fn list<const N: usize>(&mut self) -> Option<Self> {
         let len = self.number::<N>()?;
         Some(Self(self.take(len)?))
     }

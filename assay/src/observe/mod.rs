@@ -16,6 +16,7 @@ pub mod observation;
 pub mod path;
 pub mod pipeline;
 pub mod process;
+pub mod quic;
 pub mod received;
 pub mod repeats;
 pub mod resolve;

@@ -10,6 +10,7 @@ use super::dns::{NoAnswer, read_answer};
 use super::event::Packet;
 use super::greeting::read_greeting;
 use super::observation::{Act, CallResult, Endpoint, FileOp, NameSource, NamedAct, NetOp, Observation};
+use super::quic::Hellos;
 
 /// Connections to name servers that are followed; no packet tells their end.
 const MAX_STREAMS: usize = 65_536;
@@ -42,6 +43,7 @@ pub struct NameTable {
     streams: HashMap<u64, Stream>,
     /// Bytes that wait in all of them.
     held: usize,
+    hellos: Hellos,
 }
 
 /// What a packet said.
@@ -64,7 +66,13 @@ impl NameTable {
     pub fn read(&mut self, packet: &Packet) -> Read {
         let mut read = Read::default();
         if packet.is_out {
-            read.names.extend(read_greeting(&packet.payload).map(|(host, from)| NamedAct {
+            let greeting = if packet.is_tcp {
+                read_greeting(&packet.payload)
+            } else {
+                let name = self.hellos.read(packet.cookie, packet.remote, &packet.payload);
+                name.map(|name| (name, NameSource::Tls))
+            };
+            read.names.extend(greeting.map(|(host, from)| NamedAct {
                 host,
                 address: packet.remote.ip(),
                 port: Some(packet.remote.port()),

@@ -347,7 +347,7 @@ pub enum NameSource {
     Hosts,
     /// Another server that answers like a name server, one of the run's own making perhaps.
     OtherServer,
-    /// The client, which asked for it when it greeted a server by TLS.
+    /// The client, which asked for it when it greeted a server by TLS, over TCP or QUIC.
     Tls,
     /// The client, which asked for it in the first request of HTTP that it sent over the connection.
     Http,

@@ -89,6 +89,8 @@ pub const OUTSIDE: &[(&str, &[&str])] = &[
     ("flate2", &["assay/src/evidence/archive.rs", "assay/src/evidence/squeezed.rs"]),
     ("clap", &["assay/src/cli/"]),
     ("domain", &["assay/src/observe/dns.rs", "assay/src/observe/dns/"]),
+    ("aes_gcm", &["assay/src/observe/quic.rs", "assay/src/observe/quic/"]),
+    ("hmac", &["assay/src/observe/quic.rs"]),
     ("serde_saphyr", &["assay/src/policy/", "assay/src/canon/yaml.rs"]),
 ];
 
