@@ -46,7 +46,8 @@ fn is_possible(test: &str, programs: &[&'static str]) -> bool {
     are_met(&format!("greeted::{test}"), &needs)
 }
 
-fn network(records: &[&str]) -> Network {
+/// A network with these servers.
+pub fn network(records: &[&str]) -> Network {
     let mut network = Network::with(records);
     let folder = network.folder().display().to_string();
     fs::write(network.folder().join("servers.py"), SERVERS).expect("a file");

@@ -104,6 +104,62 @@ fn clients_are_named_over_tcp_and_over_ipv6() {
     }
 }
 
+/// Each in its own way: over TLS, by a resolver of its own making over UDP and TCP, and by what languages bring along.
+const MORE_CLIENTS: &str = r#"
+curl -sSk -o /dev/null https://curl.test/
+curl -sSk --http1.1 -o /dev/null https://curl.test/again https://second.test/
+git -c http.sslVerify=false ls-remote -q https://git.test/none.git 2>/dev/null || true
+python3 -c '
+import ssl, urllib.error, urllib.request
+try: urllib.request.urlopen("https://python.test/", context=ssl._create_unverified_context())
+except urllib.error.HTTPError: pass'
+NODE_TLS_REJECT_UNAUTHORIZED=0 node -e 'fetch("https://node.test/").catch(e => { console.error(e); process.exit(9) })' 2>/dev/null
+perl -MHTTP::Tiny -e 'exit(HTTP::Tiny->new->get("http://perl.test/")->{status} == 404 ? 0 : 9)'
+python3 -c '
+import socket, struct
+def question(name, kind):
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return b"\7\7\1\0\0\1\0\0\0\0\0\0" + labels + b"\0" + struct.pack(">HH", kind, 1)
+def answered(message, kind):
+    length = 4 if kind == 1 else 16
+    return socket.inet_ntop(socket.AF_INET if kind == 1 else socket.AF_INET6, message[-length:])
+server = ("10.9.0.53", 53)
+asked = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asked.sendto(question("own.test", 1), server)
+socket.create_connection((answered(asked.recv(512), 1), 80)).close()
+asked = socket.create_connection(server)
+message = question("stream.test", 28)
+asked.sendall(struct.pack(">H", len(message)) + message)
+received = b""
+while len(received) < 2 or len(received) < 2 + struct.unpack(">H", received[:2])[0]:
+    received += asked.recv(512)
+socket.create_connection((answered(received, 28), 443)).close()'
+"#;
+
+#[test]
+fn clients_of_every_kind_are_named_as_the_servers_log_says() {
+    let programs = ["curl", "git", "node", "perl", "openssl"];
+    if !is_possible("clients_of_every_kind_are_named_as_the_servers_log_says", &programs) {
+        return;
+    }
+    let network = crate::greeted::network(&[
+        "curl.test,10.9.0.1",
+        "second.test,fd09::1",
+        "git.test,10.9.0.2",
+        "python.test,fd09::2",
+        "node.test,10.9.0.3",
+        "perl.test,10.9.0.4",
+        "own.test,10.9.0.5",
+        "stream.test,fd09::5",
+    ]);
+    let ran = network.run(&["--dry-run"], &["sh", "-ec", MORE_CLIENTS]);
+    assert_eq!(ran.output.status.code(), Some(4), "{}", text(&ran.output.stderr));
+    let want = ["curl", "second", "git", "python", "node", "perl", "own", "stream"];
+    assert_eq!(agrees(&ran), want.iter().map(|name| format!("{name}.test")).collect());
+    // The servers were asked for the same names: nothing else was asked for anywhere.
+    assert!(ran.evidence.observed.effects.values().all(|facts| facts.asked.is_empty()));
+}
+
 #[test]
 fn a_program_with_its_own_resolver_is_named() {
     if !is_possible("a_program_with_its_own_resolver_is_named", &["node"]) {
