@@ -3,11 +3,12 @@
 //!
 //! Learning must not widen: a grant of the work directory by name would else open its git hooks to the next run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::effect::{Effect, FsEffect, FsOp};
 use super::super::roots::is_beneath;
 use super::super::wire::{Grant, Profile};
+use super::above_of;
 
 /// A path that is protected.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,13 +142,15 @@ impl<'a> Used<'a> {
 /// Adds denies for the protected paths that `profile` reaches and `effects` did not need.
 pub fn protect(profile: &mut Profile, effects: &[&Effect], protected: &[Protected]) {
     let used = Used::by(effects);
-    profile.deny =
-        protected.iter().filter_map(|one| Some((one.path.clone(), denied(profile, &used, one)?))).collect();
+    let granted = Granted::by(profile);
+    let denied =
+        protected.iter().filter_map(|one| Some((one.path.clone(), denied(&granted, &used, one)?))).collect();
+    profile.deny = denied;
 }
 
 /// What is to be denied at a protected path, if anything is; no access named is every access.
-fn denied(profile: &Profile, used: &Used<'_>, one: &Protected) -> Option<BTreeSet<Grant>> {
-    let granted = granted_over(profile, one);
+fn denied(granted: &Granted<'_>, used: &Used<'_>, one: &Protected) -> Option<BTreeSet<Grant>> {
+    let granted = granted.over(one);
     let needed = used.at(one);
     if one.is_write_only {
         let is_needed =
@@ -170,22 +173,60 @@ fn denied(profile: &Profile, used: &Used<'_>, one: &Protected) -> Option<BTreeSe
     (!accesses.is_empty()).then_some(accesses)
 }
 
-/// What the rules of a profile grant at a path because they reach over it.
-fn granted_over(profile: &Profile, one: &Protected) -> BTreeSet<Grant> {
-    let mut granted = BTreeSet::new();
-    for (rule, grants) in &profile.fs {
-        if !grants.is_subset(&granted) && one.is_reached_from(rule) {
-            granted.extend(grants);
+/// What the rules of a profile grant, by the rule. There may be thousands, and few reach over a path.
+struct Granted<'a> {
+    /// Rules whose names have no `*`, by the name as a path above or at another has it.
+    plain: HashMap<&'a str, BTreeSet<Grant>>,
+    /// Rules that have to be looked at one by one.
+    patterns: Vec<(&'a str, &'a BTreeSet<Grant>)>,
+    programs: &'a Profile,
+}
+
+impl<'a> Granted<'a> {
+    fn by(profile: &'a Profile) -> Self {
+        let mut granted = Self { plain: HashMap::new(), patterns: Vec::new(), programs: profile };
+        for (rule, grants) in &profile.fs {
+            if rule.contains('*') || rule == "/" {
+                granted.patterns.push((rule, grants));
+            } else {
+                granted.plain.entry(rule.trim_end_matches('/')).or_default().extend(grants);
+            }
         }
+        granted
     }
-    if profile.exec.iter().flatten().any(|program| one.is_reached_from(program)) {
-        granted.extend([Grant::Read, Grant::Execute]);
+
+    /// What is granted at a path because rules reach over it.
+    fn over(&self, one: &Protected) -> BTreeSet<Grant> {
+        let mut granted = BTreeSet::new();
+        for name in one.names() {
+            if name.contains('*') {
+                // Whatever lies at its `*` or beneath may be meant.
+                let rules = self.plain.iter().filter(|(rule, _)| reaches(rule, name));
+                granted.extend(rules.flat_map(|(_, grants)| grants));
+            } else {
+                let rules = std::iter::once(name).chain(above_of(name)).filter_map(|at| self.plain.get(at));
+                granted.extend(rules.flatten());
+            }
+        }
+        for (rule, grants) in &self.patterns {
+            if !grants.is_subset(&granted) && one.is_reached_from(rule) {
+                granted.extend(*grants);
+            }
+        }
+        let profile = self.programs;
+        if profile.exec.iter().flatten().any(|program| one.is_reached_from(program)) {
+            granted.extend([Grant::Read, Grant::Execute]);
+        }
+        if profile
+            .net
+            .iter()
+            .filter_map(|rule| rule.strip_prefix("unix:"))
+            .any(|path| one.is_reached_from(path))
+        {
+            granted.insert(Grant::Write);
+        }
+        granted
     }
-    if profile.net.iter().filter_map(|rule| rule.strip_prefix("unix:")).any(|path| one.is_reached_from(path))
-    {
-        granted.insert(Grant::Write);
-    }
-    granted
 }
 
 /// Whether a rule, whose names may have `*`, covers a path or may, when the path has a `*` too.
@@ -349,5 +390,22 @@ mod tests {
             denies(&[("${WORKDIR}", WRITE)], &within),
             ["${WORKDIR}/.git/hooks", "${WORKDIR}/CLAUDE.md"]
         );
+    }
+
+    proptest::proptest! {
+        /// Rules are found by where they lie, and are those that would be found by looking at each.
+        #[test]
+        fn the_rules_over_a_path_are_those_that_reach_it(
+            rules in proptest::collection::btree_set("(/|\\$\\{HOME\\}|(\\$\\{HOME\\})?(/(a|b|a\\*|\\*|\\*\\*)){1,3}/?)", 0..8),
+            path in "(\\$\\{HOME\\})?(/(a|b|ab|a\\*)){1,4}",
+        ) {
+            let profile = Profile {
+                fs: rules.iter().map(|rule| (rule.clone(), [Grant::Read].into())).collect(),
+                ..Profile::default()
+            };
+            let one = Protected::new(path, false, &[("HOME".to_owned(), "/a".to_owned())].into());
+            let is_reached = rules.iter().any(|rule| one.is_reached_from(rule));
+            proptest::prop_assert_eq!(!Granted::by(&profile).over(&one).is_empty(), is_reached);
+        }
     }
 }
