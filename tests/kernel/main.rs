@@ -14,6 +14,7 @@ mod again;
 mod by_name;
 mod canonical;
 mod checked;
+mod clock;
 mod compat;
 mod confined;
 mod degradations;

@@ -25,6 +25,7 @@ pub const VARIANTS: &[Variant] = &[
         name: "bpf-lsm",
         what: "Landlock and BPF LSM programs",
         filters: &[
+            "clock::",
             "load::",
             "oracle::",
             "witness::",
