@@ -83,9 +83,28 @@ fn lasting(report: &str) -> String {
         let number = ["(pid ", ", pid "].iter().find_map(|mark| whole.split_once(mark));
         let line = number.and_then(|(before, rest)| Some((before, rest.split_once(')')?.1)));
         let line = line.map_or_else(|| whole.to_owned(), |(before, after)| format!("{before}){after}"));
+        let line = without_the_other_end(&line);
         writeln!(out, "{line}").expect("a String takes all");
     }
     out
+}
+
+/// Who answered at a socket is a process of the run or of the host: which number it and its user have differs.
+fn without_the_other_end(line: &str) -> String {
+    let mut parts = line.split("uid ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let after = part.trim_start_matches(|byte: char| byte.is_ascii_digit());
+        out.push_str("uid ");
+        out.push_str(after);
+    }
+    match out
+        .split_once("process ")
+        .and_then(|(before, rest)| Some((before, rest.split_once(", which had ended")?.1)))
+    {
+        Some((before, after)) => format!("{before}process, which had ended{after}"),
+        None => out,
+    }
 }
 
 /// The evidence without one of its folds, for each; and with one that is made up. The way back has to notice.
