@@ -17,6 +17,7 @@ USER_PLACES = ("/run/user", "/var/mail", "/var/spool/mail", "/var/spool/cron", "
 ADDED = {"partial", "download", "crdownload", "backup", "swapfile", "update", "updated", "unfinished", "incomplete",
          "staging", "staged", "pending"}
 DRAWERS = {"st": ("strip", "objcopy", "ar", "ranlib"), "zi": ("zip", "zipcloak", "zipnote", "zipsplit")}
+MARKS = {"-", "_", "."}
 PART = "[A-Za-z0-9_]"
 MOST_MOVES = 8
 DAY = 86_400
@@ -234,6 +235,7 @@ class Folder:
         for path in self.lives:
             self.find_spread(path)
         self.counting = self.find_counting()
+        self.short = self.find_short()
         self.choice, self.asked = {}, set()
 
     # What the trace tells
@@ -419,6 +421,40 @@ class Folder:
                     others.add(found[0])
         return {place for ids, others in patterns.values() if len(others) >= 2 for place in ids}
 
+    def find_short(self):
+        """Where characters stand that were drawn for a file, as it or others that are called so show."""
+        patterns = {}
+        for path, life in self.lives.items():
+            name = path.split("/")[-1]
+            found = [one for one in re.finditer("[A-Za-z0-9]+", name) if self.may_be_drawn(name, one)]
+            if life.made == "file" and len(found) == 1:
+                start, end = found[0].span()
+                pattern = (above(path), name[:start], name[end:], end - start)
+                patterns.setdefault(pattern, []).append((path, name[start:end]))
+        places = {}
+        for (_, before, _, length), members in patterns.items():
+            if length >= 8:
+                mixed = sum(not is_like_a_word(token) for _, token in members)
+                is_drawn = len(members) > 1 and mixed * 2 >= len(members)
+            else:
+                values = {int(digits, 16) for _, digits in members}
+                counts = sum(value + 1 in values for value in values) * 2 >= len(values)
+                is_drawn = not counts and any(self.shows(digits) for _, digits in members)
+            for path, token in members:
+                if is_drawn and not (length >= 8 and self.words.is_of_words(token)):
+                    places[path] = (len(before), len(before) + length)
+        return places
+
+    @staticmethod
+    def may_be_drawn(name, found):
+        is_inside = name[:found.start()][-1:] in MARKS and name[found.end():][:1] in MARKS
+        is_short = is_inside and re.fullmatch("[0-9a-f]{4,5}", found[0])
+        return is_short or (len(found[0]) >= 8 and not found[0].isdigit())
+
+    def shows(self, digits):
+        is_mixed = re.search("[a-f]", digits) and not re.fullmatch("[a-f]*[0-9]*", digits)
+        return is_mixed and not digits.startswith("00")
+
     # Paths
 
     def names(self, path):
@@ -573,6 +609,8 @@ class Folder:
             part = self.drawn(name, proof)
             if part and not self.is_told_otherwise(name, proof):
                 return self.around(name, part, "random", proof)
+            if proof.gone and proof.temp and proof.path in self.short:
+                return self.around(name, self.short[proof.path], "random", proof)
         pieces = self.tokens(name, 0, len(name), proof)
         return self.finish(name, pieces)
 
@@ -700,12 +738,13 @@ class Folder:
             if not is_alnum(name[at]) or (at and is_alnum(name[at - 1])):
                 at += 1
                 continue
-            piece, at = self.token(name, at, proof)
+            is_beside = bool(pieces) and pieces[-1][2] == "${TIME}" and pieces[-1][1] + 1 == at
+            piece, at = self.token(name, at, proof, is_beside)
             if piece:
                 pieces.append(piece)
         return pieces
 
-    def token(self, name, at, proof):
+    def token(self, name, at, proof, is_beside_a_time=False):
         end = self.token_end(name, at)
         token = name[at:end]
         for word, variable, rule in ((proof.user, "${USER}", "user"), (proof.hostname, "${HOSTNAME}", "hostname")):
@@ -729,7 +768,8 @@ class Folder:
                 return (at + found.start(), stop, "${PID}", "pid"), stop
         if is_temporary and re.fullmatch("[0-9]{6,}", token):
             return (at, end, "${RANDOM}", "number"), end
-        if is_temporary and len(token) >= 6 and not is_like_a_word(token):
+        is_drawn = not is_like_a_word(token) or (is_beside_a_time and not self.words.is_of_words(token))
+        if is_temporary and len(token) >= 6 and is_drawn:
             return (at, end, "${RANDOM}", "random"), end
         return None, end
 

@@ -35,7 +35,7 @@ use super::paths::{MadeAs, PathId, PathTable};
 use super::processes::ProcessTable;
 use super::roots::Roots;
 use super::settle;
-use super::volatile::Template;
+use super::template::Template;
 
 /// What is known about a run before it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -491,6 +491,8 @@ impl Canonicalizer {
 
 #[cfg(test)]
 mod every_rule;
+#[cfg(test)]
+mod few_digits;
 #[cfg(test)]
 mod growth;
 #[cfg(test)]

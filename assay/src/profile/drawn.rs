@@ -103,7 +103,7 @@ const LONGEST_WORD: usize = 16;
 
 /// Whether a name is built of words, perhaps with capitals, underscores between them and a number of up to three digits
 /// behind: `secrets`, `lockfile`, `SharedMemory`, `my_segment`, `worker01`.
-fn is_of_words(name: &[u8]) -> bool {
+pub(super) fn is_of_words(name: &[u8]) -> bool {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let letters = &name[..name.len() - digits];
     // The number may stand behind an underscore of its own.

@@ -2,6 +2,7 @@
 
 pub mod actors;
 pub mod acts;
+mod alike;
 pub mod barriers;
 pub mod canonical;
 pub mod content_address;
@@ -34,9 +35,11 @@ pub mod secrets;
 pub mod settle;
 mod settled;
 pub mod shape;
+
 mod start;
 pub mod suggest;
 pub mod temp_forms;
+pub mod template;
 pub mod timestamp;
 pub mod volatile;
 pub mod wire;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use crate::observe::observation::PathState;
 
+use super::alike::drawn_alike;
 use super::canonical::Canonicalizer;
 use super::content_address::{Store, fan_out_of, fold_content_address};
 use super::effort::looked_at;
@@ -26,7 +27,8 @@ use super::roots::{RootTable, RootVar, is_beneath, parent};
 use super::secrets::Secrets;
 use super::start::start_of;
 use super::temp_forms::is_numbered_by_pytest;
-use super::volatile::{FoldedName, Proof, Template, fold, fold_text, is_derived, is_word_of};
+use super::template::Template;
+use super::volatile::{FoldedName, Proof, fold, fold_text, is_derived, is_word_of};
 use super::words::Words;
 
 /// What a path is called.
@@ -58,6 +60,8 @@ pub struct Namer<'a> {
     fan_out: HashSet<&'a [u8]>,
     /// Where numbers are no ids though they could be.
     counting: HashSet<(PathId, usize)>,
+    /// Where the few digits stand that were drawn for a temporary file.
+    drawn_alike: HashMap<PathId, (usize, usize)>,
     mounted: Mounted,
     /// The places of directories, what lies in one is named often.
     places: Places<'a>,
@@ -94,6 +98,7 @@ impl<'a> Namer<'a> {
             user: run.context.roots.user.as_deref(),
             fan_out,
             counting: counting_places(&run.paths, &run.processes),
+            drawn_alike: drawn_alike(&run.paths),
             mounted,
             places: Places::default(),
             last: None,
@@ -383,6 +388,7 @@ impl<'a> Namer<'a> {
             is_numbered: is_numbered_by_pytest(&above.text),
             is_directory: life.is_some_and(|life| life.made == Some(MadeAs::Directory)),
             is_made_private: life.is_some_and(|life| life.is_made_private),
+            drawn_alike: id.and_then(|id| self.drawn_alike.get(&id)).copied(),
             is_drawn_by_maker: life.is_some_and(|life| life.is_drawn_by_maker),
             is_moved: life.is_some_and(|life| matches!(life.moved, Moved::To(_))),
             is_in_git: above.is_in_git,

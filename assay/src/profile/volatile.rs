@@ -5,12 +5,13 @@
 //! never enough, and a name that stands in the command's arguments is never touched. The rules and their order are
 //! specified in `docs/formats/canonicalisation.md`.
 
-use super::drawn::{drawn_part, is_random_whole};
+use super::drawn::{drawn_part, is_of_words, is_random_whole};
 use super::effort::looked_at;
 use super::fold_rule::FoldRule;
 use super::name::escape_into;
 use super::ordinals::as_id;
 use super::temp_forms::known_form;
+use super::template::{Template, template};
 use super::timestamp::time_end;
 
 /// What the run's record proves about one path.
@@ -26,6 +27,8 @@ pub struct Proof<'a> {
     /// It was made for its owner alone, a file for reading *and* writing, and not by a program that was given the name:
     /// as mkstemp and mkdtemp do.
     pub is_made_private: bool,
+    /// Where a few digits stand that were drawn, as the names of other files show.
+    pub drawn_alike: Option<(usize, usize)>,
     /// A program made it that calls the files so that it draws names for.
     pub is_drawn_by_maker: bool,
     /// It was made as a directory.
@@ -59,6 +62,7 @@ impl<'a> Proof<'a> {
             is_gone: false,
             is_in_temp: false,
             is_made_private: false,
+            drawn_alike: None,
             is_drawn_by_maker: false,
             is_directory: false,
             is_moved: false,
@@ -83,42 +87,6 @@ pub struct FoldedName {
     pub rules: Vec<FoldRule>,
 }
 
-/// A name with a fixed beginning and end and a random middle, as given to mktemp.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Template {
-    /// Before the X's.
-    pub prefix: Vec<u8>,
-    /// How many.
-    pub len: usize,
-    /// After them.
-    pub suffix: Vec<u8>,
-}
-
-impl Template {
-    /// The template in the last component of an argument, if there is one: three X's or more.
-    pub fn in_argument(argument: &[u8]) -> Option<Self> {
-        let name = argument.rsplit(|&byte| byte == b'/').next()?;
-        let end = name.windows(3).rposition(|three| three == b"XXX")? + 3;
-        let start = name[..end].iter().rposition(|&byte| byte != b'X').map_or(0, |last| last + 1);
-        let prefix = name[..start].rsplit(|&byte| byte == b'=').next().unwrap_or_default();
-        let is_name = |part: &[u8]| part.len() <= 200 && !part.iter().any(u8::is_ascii_whitespace);
-        (is_name(prefix) && is_name(&name[end..])).then(|| Self {
-            prefix: prefix.to_vec(),
-            len: end - start,
-            suffix: name[end..].to_vec(),
-        })
-    }
-}
-
-fn template(name: &[u8], templates: &[Template]) -> Option<(usize, usize)> {
-    templates.iter().find_map(|template| {
-        let middle =
-            name.strip_prefix(template.prefix.as_slice())?.strip_suffix(template.suffix.as_slice())?;
-        let is_random = middle.len() == template.len && middle.iter().all(u8::is_ascii_alphanumeric);
-        is_random.then_some((template.prefix.len(), template.prefix.len() + middle.len()))
-    })
-}
-
 /// Folds one component, or answers `None` when all of it stays as it is.
 pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
     if !proof.is_made && proof.user.is_none() && proof.hostname.is_none() {
@@ -139,6 +107,12 @@ pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
         }
         if let Some((start, end)) = drawn_part(name, proof)
             && !is_told_otherwise(name, proof)
+        {
+            return folding.around(start, end, FoldRule::Random, proof);
+        }
+        if let Some((start, end)) = proof.drawn_alike
+            && proof.is_gone
+            && proof.is_in_temp
         {
             return folding.around(start, end, FoldRule::Random, proof);
         }
@@ -268,6 +242,11 @@ impl<'a> Folding<'a> {
         }
     }
 
+    /// Directly behind a time and one mark: six characters or more that are not built of words, whatever else they look like.
+    fn is_drawn_beside_a_time(&self, at: usize, token: &[u8]) -> bool {
+        token.len() >= 6 && self.copied + 1 == at && self.out.ends_with("${TIME}") && !is_of_words(token)
+    }
+
     fn finish(mut self) -> Option<FoldedName> {
         if self.rules.is_empty() {
             return None;
@@ -311,7 +290,7 @@ impl<'a> Folding<'a> {
         } else if let Some((start, stop, variable, rule)) = number_in(name, at, end, proof) {
             self.replace(start, stop, variable, rule);
             return stop;
-        } else if is_temporary && is_random(token) {
+        } else if is_temporary && (is_random(token) || self.is_drawn_beside_a_time(at, token)) {
             self.replace(at, end, "${RANDOM}", FoldRule::Random);
         }
         end

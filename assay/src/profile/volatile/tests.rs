@@ -10,6 +10,7 @@ fn proof() -> Proof<'static> {
         is_gone: true,
         is_in_temp: false,
         is_made_private: false,
+        drawn_alike: None,
         is_drawn_by_maker: false,
         is_in_tmp: false,
         is_numbered: false,
