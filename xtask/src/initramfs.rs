@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -19,6 +20,8 @@ pub struct Initramfs {
 #[derive(Debug)]
 struct Entry {
     mode: u32,
+    /// When it was changed: a compiled module is of the source that has its time.
+    time: u32,
     bytes: Vec<u8>,
 }
 
@@ -30,17 +33,17 @@ const LINK: u32 = 0o120_777;
 impl Initramfs {
     /// A folder.
     pub fn folder(&mut self, path: &str) {
-        self.add(path, DIRECTORY, Vec::new());
+        self.add(path, DIRECTORY, 0, Vec::new());
     }
 
     /// A file that is made here.
     pub fn text(&mut self, path: &str, text: &str) {
-        self.add(path, if text.starts_with("#!") { PROGRAM } else { FILE }, text.as_bytes().to_vec());
+        self.add(path, if text.starts_with("#!") { PROGRAM } else { FILE }, 0, text.as_bytes().to_vec());
     }
 
     /// A symbolic link.
     pub fn link(&mut self, path: &str, to: &str) {
-        self.add(path, LINK, to.as_bytes().to_vec());
+        self.add(path, LINK, 0, to.as_bytes().to_vec());
     }
 
     /// A link in the root of this machine (`/bin` → `usr/bin`), where it is one.
@@ -67,25 +70,32 @@ impl Initramfs {
         Ok(())
     }
 
+    /// A file of this machine, under its own path.
+    pub fn file(&mut self, path: &Path) -> Result<()> {
+        self.copy(path, path)
+    }
+
     fn copy(&mut self, from: &Path, path: &Path) -> Result<()> {
+        let facts = fs::metadata(from).with_context(|| format!("look at {}", from.display()))?;
         let bytes = fs::read(from).with_context(|| format!("read {}", from.display()))?;
         // `/lib/x` lies in `usr/lib` where `/lib` is a link; a name that is a link itself keeps its name.
         let folder = path.parent().context("a program lies in a folder")?;
         let folder = folder.canonicalize().with_context(|| format!("look up {}", folder.display()))?;
         let name = folder.join(path.file_name().context("a program has a name")?);
-        self.add(&name.to_string_lossy(), PROGRAM, bytes);
+        let time = facts.mtime().try_into().unwrap_or(0);
+        self.add(&name.to_string_lossy(), PROGRAM, time, bytes);
         Ok(())
     }
 
-    fn add(&mut self, path: &str, mode: u32, bytes: Vec<u8>) {
+    fn add(&mut self, path: &str, mode: u32, time: u32, bytes: Vec<u8>) {
         let path = path.trim_start_matches('/');
         let mut parent = Path::new(path).parent();
         while let Some(folder) = parent.filter(|folder| !folder.as_os_str().is_empty()) {
             let folder_name = folder.to_string_lossy().into_owned();
-            self.entries.entry(folder_name).or_insert(Entry { mode: DIRECTORY, bytes: Vec::new() });
+            self.entries.entry(folder_name).or_insert(Entry { mode: DIRECTORY, time: 0, bytes: Vec::new() });
             parent = folder.parent();
         }
-        self.entries.insert(path.to_owned(), Entry { mode, bytes });
+        self.entries.insert(path.to_owned(), Entry { mode, time, bytes });
     }
 
     /// The archive.
@@ -93,16 +103,17 @@ impl Initramfs {
         let mut out = Vec::new();
         // A folder sorts before what lies in it, which is the order the kernel needs.
         for (number, (path, entry)) in self.entries.iter().enumerate() {
-            member(&mut out, number + 1, path, entry.mode, &entry.bytes);
+            member(&mut out, number + 1, path, entry);
         }
-        member(&mut out, 0, "TRAILER!!!", 0, &[]);
+        member(&mut out, 0, "TRAILER!!!", &Entry { mode: 0, time: 0, bytes: Vec::new() });
         out
     }
 }
 
-fn member(out: &mut Vec<u8>, number: usize, path: &str, mode: u32, bytes: &[u8]) {
+fn member(out: &mut Vec<u8>, number: usize, path: &str, entry: &Entry) {
+    let Entry { mode, time, bytes } = entry;
     let links = 1;
-    let (owner, time, device) = (0, 0, 0);
+    let (owner, device) = (0, 0);
     let header = format!(
         "070701{number:08x}{mode:08x}{owner:08x}{owner:08x}{links:08x}{time:08x}{:08x}{device:08x}{device:08x}\
          {device:08x}{device:08x}{:08x}{:08x}",

@@ -2,6 +2,7 @@
 //!
 //! In: the test binary. Out: what the machines told, and a table of it for `docs/kernel-support.md`.
 
+mod commands;
 mod guest;
 mod machine;
 mod page;
@@ -28,14 +29,17 @@ use variants::{VARIANTS, Variant};
 pub struct Options {
     /// Only this way to boot.
     variant: Option<String>,
-    /// Write the table of docs/kernel-support.md, which needs all ways to boot and none of the tests.
-    #[arg(long, conflicts_with = "variant")]
+    /// Write what was seen into docs/kernel-support.md: all ways to boot, where all were; the oracle's workloads that were asked,
+    /// which are all of them unless FILTER says otherwise.
+    #[arg(long)]
     table: bool,
     /// Only tests whose names hold one of these.
     #[arg(last = true)]
     filters: Vec<String>,
 }
 
+/// The module of the oracle's tests.
+const ORACLE: &str = "oracle::";
 /// So many machines at once: each waits for one processor for much of its time.
 const AT_ONCE: usize = 2;
 
@@ -54,7 +58,15 @@ pub fn execute(options: &Options) -> Result<BTreeSet<String>> {
     let tests = crate::kernel::build()?;
     let initrd = root().join("target/vm/initramfs");
     let archive = guest::initramfs(&tests)?.archive();
-    fs::write(&initrd, archive).with_context(|| format!("write {}", initrd.display()))?;
+    fs::write(&initrd, &archive).with_context(|| format!("write {}", initrd.display()))?;
+    let with_commands = root().join("target/vm/initramfs-with-commands");
+    if chosen.iter().any(|one| one.has_commands) {
+        // The kernel unpacks one archive after the other.
+        let both = [archive, commands::archive()?.archive()].concat();
+        fs::write(&with_commands, both).with_context(|| format!("write {}", with_commands.display()))?;
+    }
+    let workloads = page::workloads()?;
+    let initrd = |one: &Variant| if one.has_commands { &with_commands } else { &initrd };
 
     let next = Mutex::new(chosen.iter().copied());
     let all: Vec<(&Variant, Result<Told>)> = std::thread::scope(|scope| {
@@ -62,11 +74,12 @@ pub fn execute(options: &Options) -> Result<BTreeSet<String>> {
             let mut done = Vec::new();
             loop {
                 let Some(one) = next.lock().expect("nobody panics with it").next() else { return done };
-                let mut told = boot(&kernel, &initrd, one, &options.filters);
+                let filters = filters(one, options, &workloads);
+                let mut told = boot(&kernel, initrd(one), one, &filters);
                 show(one, &told);
                 if let (true, Ok(told)) = (step::is_ci(), &mut told) {
-                    again(told, &options.filters, |filters| {
-                        let again = boot(&kernel, &initrd, one, filters);
+                    again(told, &filters, |filters| {
+                        let again = boot(&kernel, initrd(one), one, filters);
                         show(one, &again);
                         again
                     });
@@ -97,18 +110,45 @@ pub fn execute(options: &Options) -> Result<BTreeSet<String>> {
     for (one, seen) in &seen {
         println!("{}: {} ran, {} could not", one.name, count(seen.ran.len(), "test"), seen.not_run.len());
     }
-    let table = page::table(&seen);
+    let asked = asked(options, &workloads);
+    if chosen.iter().any(|one| one.has_commands) {
+        let names: Vec<&str> = asked.iter().map(String::as_str).collect();
+        println!("of the oracle's {}: {}", count(workloads.len(), "workload"), names.join(", "));
+    }
+    let tables = page::tables(&seen, &asked)?;
     // What was seen was seen, whatever the tests say to it.
-    if options.table && seen.len() == VARIANTS.len() {
-        page::write(&table)?;
+    if options.table {
+        page::write(&tables, seen.len() == VARIANTS.len())?;
     }
     if !failures.is_empty() {
         bail!("{}", failures.join("\n"));
     }
     if options.variant.is_none() && options.filters.is_empty() {
-        page::compare(&table)?;
+        page::compare(&tables)?;
     }
     Ok(seen.iter().flat_map(|(_, seen)| seen.ran.iter().cloned()).collect())
+}
+
+/// What a machine is asked; nothing stands for all that its row says.
+fn filters(one: &Variant, options: &Options, workloads: &[String]) -> Vec<String> {
+    if !options.filters.is_empty() || options.table || !one.has_commands {
+        return options.filters.clone();
+    }
+    let others = one.filters.iter().filter(|filter| **filter != ORACLE).map(|filter| (*filter).to_owned());
+    others.chain(asked(options, workloads).iter().map(|name| format!("{ORACLE}{name}"))).collect()
+}
+
+/// The workloads that are asked: every second one, from the second on, where neither a filter nor a table asks for more. All
+/// of them, emulated, take minutes.
+fn asked(options: &Options, workloads: &[String]) -> BTreeSet<String> {
+    let is_named =
+        |name: &str| options.filters.iter().any(|filter| format!("{ORACLE}{name}").contains(filter.as_str()));
+    let is_asked = |(number, name): &(usize, &String)| match (&options.filters[..], options.table) {
+        ([], true) => true,
+        ([], false) => number % 2 == 1,
+        _ => is_named(name),
+    };
+    workloads.iter().enumerate().filter(is_asked).map(|(_, name)| name.clone()).collect()
 }
 
 /// One more boot for the tests that failed, where they are few, or for all where the machine did not come to its end, as
@@ -133,4 +173,31 @@ fn show(variant: &Variant, told: &Result<Told>) {
     let lines = told.as_ref().map(|told| told.console.as_slice()).unwrap_or_default();
     let console = lines.join("\n  ");
     println!("{}: Linux 6.1, {}\n  {console}", variant.name, variant.what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_asks_for_all_workloads_ci_for_half_and_a_filter_for_its_own() {
+        let all = ["a_a", "b_b", "c_c", "d_d"].map(str::to_owned);
+        let names = |options: &Options| asked(options, &all).into_iter().collect::<Vec<_>>().join(" ");
+        let mut options = Options::default();
+        assert_eq!(names(&options), "b_b d_d");
+        let lsm = VARIANTS.iter().find(|one| one.has_commands).expect("one with commands");
+        let filters = filters(lsm, &options, &all);
+        assert_eq!(filters.len(), lsm.filters.len() + 1, "{filters:?}");
+        assert!(filters.iter().any(|filter| filter == "oracle::d_d"), "{filters:?}");
+        assert!(filters.iter().all(|filter| filter != ORACLE), "{filters:?}");
+        let real = super::filters(lsm, &options, &page::workloads().expect("the oracle's page"));
+        // COMMAND_LINE_SIZE on x86.
+        assert!(real.len() > filters.len() && lsm.command_line(&real).len() < 2048, "{real:?}");
+        options.table = true;
+        assert_eq!(names(&options), "a_a b_b c_c d_d");
+        options.filters = vec!["oracle::c".to_owned()];
+        assert_eq!(names(&options), "c_c");
+        options.filters = vec!["witness::".to_owned()];
+        assert_eq!(names(&options), "");
+    }
 }

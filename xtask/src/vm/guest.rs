@@ -105,6 +105,7 @@ else
 fi
 $b ip link set lo up
 $b ln -s /proc/self/fd /dev/fd
+$b mkdir /dev/shm && $b mount -t tmpfs none /dev/shm
 export HOME=/root RUST_BACKTRACE=0 ASSAY_NOT_RUN=/not-run
 
 say() { $b sed "s/^/$seen $1: /"; }

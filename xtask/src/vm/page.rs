@@ -1,5 +1,6 @@
 //! The table of `docs/kernel-support.md`: what the machines told → rows; nothing else is in it.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context as _, Result, bail};
@@ -16,8 +17,68 @@ const HEAD: &str = "\
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 ";
 
-/// The table.
-pub fn table(all: &[(&Variant, Seen)]) -> String {
+const WORKLOADS_BEGIN: &str = "<!-- the workloads that `cargo xtask vm --table` saw -->\n";
+const WORKLOADS_END: &str = "<!-- end of the workloads -->\n";
+/// The page that names all workloads, one a row.
+const ORACLE: &str = "docs/oracle.md";
+
+/// Both tables.
+#[derive(Debug)]
+pub struct Tables {
+    boots: String,
+    workloads: String,
+}
+
+/// What the machines told, as tables; a workload that was not asked keeps its row.
+pub fn tables(all: &[(&Variant, Seen)], asked: &BTreeSet<String>) -> Result<Tables> {
+    let page = fs::read_to_string(root().join(PAGE)).with_context(|| format!("read {PAGE}"))?;
+    let witnessed: Vec<&Seen> =
+        all.iter().filter(|(one, _)| one.has_commands).map(|(_, seen)| seen).collect();
+    let asked = if witnessed.is_empty() { &BTreeSet::new() } else { asked };
+    Ok(Tables { boots: table(all), workloads: witnessed_table(&workloads()?, asked, &witnessed, &page) })
+}
+
+/// The oracle's workloads, from its page.
+pub fn workloads() -> Result<Vec<String>> {
+    let oracle = fs::read_to_string(root().join(ORACLE)).with_context(|| format!("read {ORACLE}"))?;
+    Ok(names(&oracle))
+}
+
+fn names(oracle: &str) -> Vec<String> {
+    let rows = oracle.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
+    rows.filter(|name| name.contains('_')).map(str::to_owned).collect()
+}
+
+/// A row for each workload: whether both witnesses told the same of it, or why it was not run.
+fn witnessed_table(names: &[String], asked: &BTreeSet<String>, machines: &[&Seen], page: &str) -> String {
+    let told = |name: &str| {
+        if machines.iter().any(|seen| seen.ran.contains(name)) {
+            return "the same".to_owned();
+        }
+        let begin = format!("oracle::{name}: ");
+        let mut why =
+            machines.iter().flat_map(|seen| &seen.not_run).filter_map(|line| line.strip_prefix(&begin));
+        why.next().map_or("not the same".to_owned(), |why| {
+            format!("not run: {}", why.split(": ").next().unwrap_or_default())
+        })
+    };
+    let (_, old) = page.split_once(WORKLOADS_BEGIN).unwrap_or_default();
+    let (old, _) = old.split_once(WORKLOADS_END).unwrap_or_default();
+    let kept = |name: &str| {
+        let begin = format!("| {name} | ");
+        let row = old.lines().find_map(|line| line.strip_prefix(&begin)?.strip_suffix(" |"));
+        row.unwrap_or("not asked").to_owned()
+    };
+    let mut table = "| workload | what both witnesses told |\n| --- | --- |\n".to_owned();
+    for name in names {
+        let cell = if asked.contains(name) { told(name) } else { kept(name) };
+        table.extend(["| ", name, " | ", &cell, " |\n"]);
+    }
+    table
+}
+
+/// The table of ways to boot.
+fn table(all: &[(&Variant, Seen)]) -> String {
     let rows: String = all.iter().map(|(variant, seen)| row(variant, seen)).collect();
     format!("{HEAD}{rows}")
 }
@@ -93,30 +154,40 @@ fn or_nothing(text: &str) -> String {
     if text.is_empty() { "nothing".to_owned() } else { text.to_owned() }
 }
 
-/// The page with this table in its place.
-fn with(page: &str, table: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
+/// The page with these tables in their places; that of the ways to boot where all were booted.
+fn with(page: &str, tables: &Tables, has_boots: bool) -> Option<String> {
+    let page = between(page, WORKLOADS_BEGIN, WORKLOADS_END, &tables.workloads)?;
+    if has_boots { between(&page, BEGIN, END, &tables.boots) } else { Some(page) }
 }
 
-fn updated(table: &str) -> Result<(String, String)> {
+fn between(page: &str, begin: &str, end: &str, table: &str) -> Option<String> {
+    let (before, rest) = page.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{begin}\n{table}\n{end}{after}"))
+}
+
+fn updated(tables: &Tables, has_boots: bool) -> Result<(String, String)> {
     let page = fs::read_to_string(root().join(PAGE)).with_context(|| format!("read {PAGE}"))?;
-    let new = with(&page, table).with_context(|| format!("find the place of the table in {PAGE}"))?;
+    let new =
+        with(&page, tables, has_boots).with_context(|| format!("find the places of the tables in {PAGE}"))?;
     Ok((page, new))
 }
 
-/// Writes it.
-pub fn write(table: &str) -> Result<()> {
-    let (_, new) = updated(table)?;
+/// Writes those that were seen whole.
+pub fn write(tables: &Tables, has_boots: bool) -> Result<()> {
+    let (_, new) = updated(tables, has_boots)?;
     fs::write(root().join(PAGE), new).with_context(|| format!("write {PAGE}"))
 }
 
 /// Fails where the page says another thing than was seen.
-pub fn compare(table: &str) -> Result<()> {
-    let (page, new) = updated(table)?;
+pub fn compare(tables: &Tables) -> Result<()> {
+    let (page, new) = updated(tables, true)?;
     if page != new {
-        bail!("{PAGE} is not what was seen; `cargo xtask vm --table` writes it:\n{table}");
+        bail!(
+            "{PAGE} is not what was seen; `cargo xtask vm --table` writes it:\n{}\n{}",
+            tables.boots,
+            tables.workloads
+        );
     }
     Ok(())
 }
@@ -159,5 +230,25 @@ mod tests {
         let row = row(&VARIANTS[0], &seen);
         let end = " | 6.1 | ? | ABI 2 | btf | refused, 2 | none | `landlock-truncate` | runs |\n";
         assert!(row.ends_with(end), "{row}");
+    }
+
+    #[test]
+    fn a_workload_is_told_alike_or_the_row_says_why_not() {
+        let seen = Seen {
+            ran: ["find_delete".to_owned()].into(),
+            not_run: vec!["oracle::cargo_build: needs program-cargo: not on PATH".to_owned()],
+            ..Seen::default()
+        };
+        let page = "| command | calls |\n| --- | ---: |\n| cargo_build | 1 |\n| find_delete | 2 |\n| tar_pack | 3 |\n";
+        let names = names(page);
+        let all = names.iter().cloned().collect();
+        let table = witnessed_table(&names, &all, &[&seen], "");
+        let rows = "| cargo_build | not run: needs program-cargo |\n| find_delete | the same |\n| tar_pack | not the same |\n";
+        assert!(table.ends_with(rows), "{table}");
+        // What was not asked keeps its row.
+        let old = format!("{WORKLOADS_BEGIN}\n{table}\n{WORKLOADS_END}");
+        let asked = ["find_delete".to_owned()].into();
+        let later = witnessed_table(&names, &asked, &[&Seen::default()], &old);
+        assert_eq!(later, table.replace("find_delete | the same", "find_delete | not the same"));
     }
 }

@@ -11,13 +11,21 @@ pub struct Variant {
     pub without: &'static [&'static str],
     /// The tests that this way to boot is for; all of them, emulated, take long.
     pub filters: &'static [&'static str],
+    /// Whether it holds the commands that the oracle watches; they take most of its memory.
+    pub has_commands: bool,
 }
 
 /// What every machine is asked: `assay doctor`, a record or a refusal, and what is not held.
 const HOST: &[&str] = &["hosts::"];
 
-const PLAIN: Variant =
-    Variant { name: "", what: "", options: "lsm=landlock,bpf", without: &[], filters: HOST };
+const PLAIN: Variant = Variant {
+    name: "",
+    what: "",
+    options: "lsm=landlock,bpf",
+    without: &[],
+    filters: HOST,
+    has_commands: false,
+};
 
 /// All of them, the longest first: they are booted two at a time.
 pub const VARIANTS: &[Variant] = &[
@@ -36,6 +44,7 @@ pub const VARIANTS: &[Variant] = &[
             "matrix::",
             "net_matrix::",
         ],
+        has_commands: true,
         ..PLAIN
     },
     Variant {
