@@ -781,7 +781,7 @@ class Folder:
     def time(self, name, at):
         start, end = self.clock
         found = re.match(
-            r"([0-9]{4})([-_.: ]?)([0-9]{2})\2([0-9]{2})((?:[-_.: T]?(?:[0-9]{9}|[0-9]{6}|[0-9]{2,4})(?![0-9])){0,5}+)Z?+(?![A-Za-z0-9])",
+            r"([0-9]{4})([-_.: ]?)([0-9]{2})\2([0-9]{2})((?:[-_.: T]?(?:[0-9]{9}|[0-9]{6}|[0-9]{2,4})(?![0-9]|(?!T[0-9]|Z(?![A-Za-z0-9]))[A-Za-z])){0,5}+)Z?+(?![A-Za-z0-9])",
             name[at:])
         if found and 1 <= int(found[3]) <= 12 and 1 <= int(found[4]) <= 31:
             year, month, day = int(found[1]), int(found[3]), int(found[4])

@@ -54,7 +54,7 @@ fn date_end(name: &[u8], at: usize, clock: Option<(u64, u64)>) -> Option<usize> 
             break;
         }
         let digits = name[reader.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if !matches!(digits, 2 | 3 | 4 | 6 | 9) {
+        if !matches!(digits, 2 | 3 | 4 | 6 | 9) || runs_into_a_letter(&name[reader.at + digits..]) {
             break;
         }
         reader.at += digits;
@@ -64,6 +64,16 @@ fn date_end(name: &[u8], at: usize, clock: Option<(u64, u64)>) -> Option<usize> 
         end += 1;
     }
     name.get(end).is_none_or(|byte| !byte.is_ascii_alphanumeric()).then_some(end)
+}
+
+/// Whether a letter follows that is not of the time: `019ad3f2-…` behind a time is a name of its own.
+fn runs_into_a_letter(rest: &[u8]) -> bool {
+    match rest {
+        [b'T', next, ..] if next.is_ascii_digit() => false,
+        [b'Z', rest @ ..] => rest.first().is_some_and(u8::is_ascii_alphanumeric),
+        [first, ..] => first.is_ascii_alphabetic(),
+        [] => false,
+    }
 }
 
 struct Digits<'a> {

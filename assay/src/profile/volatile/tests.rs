@@ -99,6 +99,13 @@ fn shapes_fold_only_with_proof() {
         ("libfoo-1a2b3c4d5e6f7a8b.rlib", "libfoo-${HASH}.rlib"),
         ("2026-11-29T19_11_41_123Z-debug-0.log", "${TIME}-debug-0.log"),
         ("run-20261129-191141.txt", "run-${TIME}.txt"),
+        ("run-20261129T191141Z.txt", "run-${TIME}.txt"),
+        // What is drawn behind a time may begin with digits.
+        (
+            "rollout-2026-11-29T02-46-36-019ad3f2-7dec-71d0-a765-00a0c91e6bf6.jsonl",
+            "rollout-${TIME}-${UUID}.jsonl",
+        ),
+        ("2026-11-29-1234ab3f90c2d14e5f.log", "${TIME}-${HASH}.log"),
         ("backup-1795979510", "backup-${TIME}"),
         (".#lk0x000055e0b1f0a0b0.box.1234", ".#lk${ADDRESS}.${HOSTNAME}.${PID}"),
         ("go-build384756", "go-build${RANDOM}"),
