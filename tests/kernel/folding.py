@@ -109,11 +109,14 @@ def is_hexadecimal_hash(token):
         re.search("[0-9]", token)) and bool(re.search("[A-Fa-f]", token))
 
 
-def is_hash(token):
+def is_hash(token, words):
     if is_hexadecimal_hash(token):
         return True
+    if not re.fullmatch("[0-9a-z]{13,128}", token) or not is_chance(token):
+        return False
     changes = sum(1 for a, b in zip(token, token[1:]) if a.isdigit() != b.isdigit())
-    return bool(re.fullmatch("[0-9a-z]{13,128}", token)) and changes >= 3 and is_chance(token)
+    named = words.within(token)
+    return named < 2 if changes >= 3 else changes == 2 and len(token) >= 20 and not named
 
 
 def stands_in(text, name):
@@ -143,6 +146,9 @@ class Words:
         joined = [self.is_joined(part) for part in parts]
         return digits <= 3 and any(joined) and all(
             is_joined or re.fullmatch("[a-z]{1,2}", part) for part, is_joined in zip(parts, joined))
+
+    def within(self, token):
+        return sum(self.is_joined(row) for row in re.findall("[A-Za-z]{3,}", token))
 
     def is_joined(self, letters):
         ends = {0}
@@ -372,7 +378,7 @@ class Folder:
         parts = path.split("/")
         for at, name in enumerate(parts):
             digits = re.match("[0-9A-Fa-f]*", name)[0]
-            if len(digits) < 28 or not is_hash(digits) or (len(digits) < len(name) and is_alnum(name[len(digits)])):
+            if len(digits) < 28 or not is_hash(digits, self.words) or (len(digits) < len(name) and is_alnum(name[len(digits)])):
                 continue
             while at > 0 and re.fullmatch("[0-9A-Fa-f]{1,2}", parts[at - 1]):
                 self.spread.add("/".join(parts[:at]))
@@ -599,7 +605,8 @@ class Folder:
             for before, length, after in sorted(self.templates):
                 middle = name[len(before):len(name) - len(after)]
                 if name.startswith(before) and name.endswith(after) and len(name) == len(
-                        before) + length + len(after) and re.fullmatch("[A-Za-z0-9]+", middle):
+                        before) + length + len(after) and re.fullmatch("[A-Za-z0-9]+", middle) and (
+                            proof.private or not self.words.is_of_words(middle)):
                     return ["template"], escaped(before) + "${RANDOM}" + escaped(after)
             part = self.form(name, proof)
             if part:
@@ -633,11 +640,14 @@ class Folder:
         pieces.append((start, end, "${RANDOM}", rule))
         return self.finish(name, pieces + self.tokens(name, end, len(name), proof))
 
+    def is_drawn_form(self, part, proof):
+        return proof.private or ((proof.gone or proof.temp) and not self.words.is_of_words(part.strip("_")))
+
     def form(self, name, proof):
         for pattern, is_open in self.forms:
             found = pattern.match(name)
             # Of an open one the part begins behind the last dash.
-            if found and not (is_open and "-" in name[found.start(1):]):
+            if found and not (is_open and "-" in name[found.start(1):]) and self.is_drawn_form(found[1], proof):
                 return found.span(1)
         found = re.match(r"s-([a-z0-9]{9,12}-[a-z0-9]{5,8})(?=[.-]|\Z)", name)
         if found:
@@ -760,7 +770,7 @@ class Folder:
         if found and re.fullmatch("[0-9A-Fa-f]{6,}" if is_temporary else "[0-9A-Fa-f]{12,}", found[1]) and (
                 is_temporary or is_chance(found[1])):
             return (at + found.start(), end, "${ADDRESS}", "address"), end
-        if is_hash(token):
+        if is_hash(token, self.words):
             return (at, end, "${HASH}", "hash"), end
         for found in re.finditer("[0-9]+", token):
             if proof.is_id(at + found.start(), found[0]):

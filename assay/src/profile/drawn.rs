@@ -117,6 +117,12 @@ pub(super) fn is_of_words(name: &[u8]) -> bool {
     digits <= 3 && is_built && has_word
 }
 
+/// How many of the rows of letters in a token are words, of three letters and more: `host1rack2row3` has some.
+pub(super) fn words_in(token: &[u8]) -> usize {
+    let rows = token.split(|byte| !byte.is_ascii_alphabetic());
+    rows.filter(|letters| letters.len() >= 3 && is_joined_of_words(letters)).count()
+}
+
 /// Whether all of `letters` is one word of the list after the other, each in small letters or with a capital in front.
 fn is_joined_of_words(letters: &[u8]) -> bool {
     let small = letters.to_ascii_lowercase();

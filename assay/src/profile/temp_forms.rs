@@ -1,5 +1,6 @@
 //! Forms in which well-known programs name their temporary files. Data, and the search through it. Pure.
 
+use super::drawn::is_of_words;
 use super::volatile::Proof;
 
 /// What a random part of a known form is made of.
@@ -98,7 +99,8 @@ pub fn known_form(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
         let len = name[start..].iter().take_while(|&&byte| form.alphabet.has(byte)).count();
         let end = start + len;
         let is_end = end == name.len() || (form.may_extend && name[end] == b'.');
-        (len >= form.len.0 && len <= form.len.1 && is_end).then_some((start, end))
+        let is_it = len >= form.len.0 && len <= form.len.1 && is_end && is_drawn(&name[start..end], proof);
+        is_it.then_some((start, end))
     });
     form.or_else(|| rustc_session(name))
         .or_else(|| rustc_unit(name))
@@ -111,6 +113,20 @@ pub fn known_form(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
             let random = name.strip_prefix(b"tmp")?.get(..8)?;
             (is_mkstemp && random.iter().all(|&byte| Alphabet::LowerUnderscore.has(byte))).then_some((3, 11))
         })
+}
+
+/// Whether the part of a form was drawn: `tmp_reports` that stays where it was made is what somebody called it, and
+/// `ccreader` is one word more than a form of gcc.
+fn is_drawn(part: &[u8], proof: &Proof<'_>) -> bool {
+    let is_temporary = proof.is_gone || proof.is_in_temp;
+    proof.is_made_private || (is_temporary && !is_of_words(trimmed(part)))
+}
+
+/// Without the underscores at its ends, which are in some alphabets.
+fn trimmed(part: &[u8]) -> &[u8] {
+    let start = part.iter().take_while(|byte| **byte == b'_').count();
+    let end = part.iter().rev().take_while(|byte| **byte == b'_').count();
+    part.get(start..part.len() - end).unwrap_or_default()
 }
 
 /// The file by which `git init` and `git clone` try whether links work here: `t` and mkstemp's six characters. Elsewhere

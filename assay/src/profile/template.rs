@@ -1,5 +1,7 @@
 //! Templates that were given to mktemp, and the names made by them. Pure.
 
+use super::drawn::is_of_words;
+
 /// A name with a fixed beginning and end and a random middle, as given to mktemp.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Template {
@@ -28,11 +30,16 @@ impl Template {
 }
 
 /// Where the part stands that mktemp drew for the first template that a name was made by: `(start, end)`.
-pub(super) fn template(name: &[u8], templates: &[Template]) -> Option<(usize, usize)> {
+///
+/// What was not made as mktemp does (after `mktemp -u`, or by a program that only has the template's beginning in common)
+/// was drawn if it is no word.
+pub(super) fn template(name: &[u8], templates: &[Template], is_made_private: bool) -> Option<(usize, usize)> {
     templates.iter().find_map(|template| {
         let middle =
             name.strip_prefix(template.prefix.as_slice())?.strip_suffix(template.suffix.as_slice())?;
-        let is_random = middle.len() == template.len && middle.iter().all(u8::is_ascii_alphanumeric);
+        let is_random = middle.len() == template.len
+            && middle.iter().all(u8::is_ascii_alphanumeric)
+            && (is_made_private || !is_of_words(middle));
         is_random.then_some((template.prefix.len(), template.prefix.len() + middle.len()))
     })
 }

@@ -5,7 +5,7 @@
 //! never enough, and a name that stands in the command's arguments is never touched. The rules and their order are
 //! specified in `docs/formats/canonicalisation.md`.
 
-use super::drawn::{drawn_part, is_of_words, is_random_whole};
+use super::drawn::{drawn_part, is_of_words, is_random_whole, words_in};
 use super::effort::looked_at;
 use super::fold_rule::FoldRule;
 use super::name::escape_into;
@@ -94,7 +94,7 @@ pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
     }
     let mut folding = Folding { name, out: String::new(), rules: Vec::new(), copied: 0 };
     if proof.is_made {
-        if let Some((start, end)) = template(name, proof.templates) {
+        if let Some((start, end)) = template(name, proof.templates, proof.is_made_private) {
             folding.replace(start, end, "${RANDOM}", FoldRule::Template);
             return folding.finish();
         }
@@ -396,8 +396,15 @@ pub(super) fn is_hash(token: &[u8]) -> bool {
         && has(u8::is_ascii_digit)
         && has(u8::is_ascii_lowercase)
         && !has(u8::is_ascii_uppercase)
-        && switches(token) >= 3;
-    is_hexadecimal_hash(token) || (is_base_36 && token.len() <= LONGEST_HASH && is_drawn(token))
+        && token.len() <= LONGEST_HASH
+        && is_drawn(token)
+        && match switches(token) {
+            0 | 1 => false,
+            // Of rustc's twenty-five characters one in two hundred has its digits all in one place.
+            2 => token.len() >= 20 && words_in(token) == 0,
+            _ => words_in(token) < 2,
+        };
+    is_hexadecimal_hash(token) || is_base_36
 }
 
 fn is_hexadecimal_hash(token: &[u8]) -> bool {

@@ -48,10 +48,10 @@ const EXAMPLES: &[Example] = &[
     example(
         FoldRule::TempName,
         |run| {
-            run.create("/srv/ccabcdef.s").create("/srv/ccabcde.s");
+            run.create("/srv/ccabcdef.s").delete("/srv/ccabcdef.s").create("/srv/ccabcdeg.s");
         },
         ("/srv/ccabcdef.s", "/srv/cc${RANDOM}.s"),
-        "/srv/ccabcde.s",
+        "/srv/ccabcdeg.s",
     ),
     example(
         FoldRule::Random,

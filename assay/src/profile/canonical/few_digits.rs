@@ -78,6 +78,35 @@ fn numbers_words_and_what_counts_are_no_draws() {
     }
 }
 
+/// What looks like a form, or like a hash, and was not made as those make theirs.
+#[test]
+fn names_that_somebody_gave_stay() {
+    let given = [
+        "tmp_reports",
+        "tmp_results",
+        "ccreader",
+        "zshprompt",
+        "incoming-orders",
+        "rustcdriver",
+        "go-build1",
+        "go-build2",
+        "host1alpha2config3",
+        "host2alpha1config3",
+        "report.secret",
+    ];
+    let mut run = Run::new(1234);
+    for name in given {
+        run.create(&format!("/srv/{name}"));
+    }
+    // A word stays in a temporary place, too.
+    run.create("/tmp/tmpsettings")
+        .delete("/tmp/tmpsettings")
+        .create("/tmp/ccconfig.s")
+        .delete("/tmp/ccconfig.s");
+    let canonical = canonicalize(context(&["prog", "report.XXXXXX"], 1234), &run.observations);
+    assert_eq!(canonical.folded, []);
+}
+
 #[test]
 fn what_stays_or_lies_elsewhere_keeps_its_digits() {
     let mut run = Run::new(1234);

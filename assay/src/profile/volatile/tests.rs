@@ -98,6 +98,7 @@ fn shapes_fold_only_with_proof() {
         ("d41d8cd98f00b204e9800998ecf8427e", "${HASH}"),
         ("libfoo-1a2b3c4d5e6f7a8b.rlib", "libfoo-${HASH}.rlib"),
         ("2026-11-29T19_11_41_123Z-debug-0.log", "${TIME}-debug-0.log"),
+        ("s-cmuzpmzihkewd59pnusbukxxq", "s-${HASH}"),
         ("run-20261129-191141.txt", "run-${TIME}.txt"),
         ("run-20261129T191141Z.txt", "run-${TIME}.txt"),
         // What is drawn behind a time may begin with digits.
