@@ -770,7 +770,7 @@ class Folder:
         if found and re.fullmatch("[0-9A-Fa-f]{6,}" if is_temporary else "[0-9A-Fa-f]{12,}", found[1]) and (
                 is_temporary or is_chance(found[1])):
             return (at + found.start(), end, "${ADDRESS}", "address"), end
-        if is_hash(token, self.words):
+        if is_hash(token, self.words) and (is_temporary or len(token) >= 20 or is_hexadecimal_hash(token)):
             return (at, end, "${HASH}", "hash"), end
         for found in re.finditer("[0-9]+", token):
             if proof.is_id(at + found.start(), found[0]):

@@ -284,7 +284,9 @@ impl<'a> Folding<'a> {
         // Before process ids: among the digits of a hash any number stands by chance.
         if let Some(start) = address_in(token, is_temporary) {
             self.replace(at + start, end, "${ADDRESS}", FoldRule::Address);
-        } else if is_hash(token) {
+        } else if is_hash(token)
+            && (is_temporary || token.len() >= LEAST_KEPT_HASH || is_hexadecimal_hash(token))
+        {
             self.replace(at, end, "${HASH}", FoldRule::Hash);
         // A process id can stand between letters: `x1234y`.
         } else if let Some((start, stop, variable, rule)) = number_in(name, at, end, proof) {
@@ -416,6 +418,9 @@ fn is_hexadecimal_hash(token: &[u8]) -> bool {
         && has_lower != has_upper
         && is_drawn(token)
 }
+
+/// A shorter one of base 36 could be what somebody called a file that stays (`host1rack2row3`).
+const LEAST_KEPT_HASH: usize = 20;
 
 /// SHA-512 in hexadecimal digits.
 const LONGEST_HASH: usize = 128;

@@ -90,8 +90,9 @@ fn names_that_somebody_gave_stay() {
         "rustcdriver",
         "go-build1",
         "go-build2",
-        "host1alpha2config3",
-        "host2alpha1config3",
+        "host1rack2row3",
+        "host2rack1row3",
+        "v1alpha2beta3",
         "report.secret",
     ];
     let mut run = Run::new(1234);

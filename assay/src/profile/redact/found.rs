@@ -38,8 +38,8 @@ impl Found {
     /// `env:NAME`, nothing) stays, and so does the user of `user:password`.
     pub(super) fn add_value(&mut self, text: &[u8], mut range: Range<usize>, rule: &'static str) {
         let value = &text[range.clone()];
-        let is_reference = matches!(value.trim_ascii_start().first(), None | Some(b'$' | b'@' | b'-'))
-            || [&b"env:"[..], b"file:", b"fd:"].iter().any(|kind| value.starts_with(kind))
+        let is_attached = range.start > 0 && text[range.start - 1] == b'=';
+        let is_reference = refers(value.trim_ascii_start(), is_attached)
             // A file of cookies, not the cookies.
             || (rule == "cookie-flag" && !value.contains(&b'='));
         if is_reference {
@@ -52,7 +52,7 @@ impl Found {
             range.start += end_of_user(value).map_or(0, |colon| colon + 1);
         }
         // What stands behind the scheme or the user may be a reference too.
-        if text[range.clone()].first() == Some(&b'$') {
+        if text[range.clone()].first() == Some(&b'$') && refers(&text[range.clone()], true) {
             return;
         }
         // It is told under this rule, even where another found the same.
@@ -67,6 +67,30 @@ impl Found {
     /// All of them, in order.
     pub(in crate::profile) fn into_secrets(self) -> Vec<Secret> {
         self.0.into_iter().map(|(start, (end, rule))| Secret { range: start..end, rule }).collect()
+    }
+}
+
+/// Whether a value only says where the secret is: nothing, `$NAME` and what may follow it, `@FILE`, `-`, `env:NAME`,
+/// `file:NAME`, `fd:3`; or is the next option, unless it is attached by a `=`. A password may begin with any of these.
+fn refers(value: &[u8], is_attached: bool) -> bool {
+    match value {
+        [] | [b'-'] | [b'$', b'{' | b'(', ..] => true,
+        [b'-', ..] => !is_attached,
+        [b'$', name @ ..] => {
+            let len = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+            match name.get(len) {
+                None => len > 0,
+                Some(b'$') => true,
+                Some(byte) => len > 0 && b"/:.,\"' \t\n)}]&|;<>\\".contains(byte),
+            }
+        }
+        // Decided by how it begins: what is behind may be a secret of its own, which is gone when this is read again.
+        [b'@', file @ ..] => {
+            let is_name = |byte: &&u8| byte.is_ascii_alphabetic() || b"_-~".contains(*byte);
+            let len = file.iter().take_while(is_name).count();
+            matches!(file.get(len), None | Some(b'/' | b'.' | b'$'))
+        }
+        value => [&b"env:"[..], b"file:", b"fd:"].iter().any(|kind| value.starts_with(kind)),
     }
 }
 
