@@ -15,7 +15,7 @@ use super::variants::Variant;
 use crate::step::{self, command, output, root, run};
 
 /// Emulated, not accelerated: nested virtualisation may be there and not work. A machine that hangs is stopped after this.
-const SECONDS: &str = "1200";
+const SECONDS: &str = "1700";
 
 /// Debian's newest 6.1 kernel for clouds, fetched once.
 pub fn kernel() -> Result<PathBuf> {
