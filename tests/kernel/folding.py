@@ -241,7 +241,7 @@ class Folder:
         for path in self.lives:
             self.find_spread(path)
         self.counting = self.find_counting()
-        self.short = self.find_short()
+        self.alike = self.find_alike()
         self.choice, self.asked = {}, set()
 
     # What the trace tells
@@ -427,7 +427,7 @@ class Folder:
                     others.add(found[0])
         return {place for ids, others in patterns.values() if len(others) >= 2 for place in ids}
 
-    def find_short(self):
+    def find_alike(self):
         """Where characters stand that were drawn for a file, as it or others that are called so show."""
         patterns = {}
         for path, life in self.lives.items():
@@ -616,8 +616,8 @@ class Folder:
             part = self.drawn(name, proof)
             if part and not self.is_told_otherwise(name, proof):
                 return self.around(name, part, "random", proof)
-            if proof.gone and proof.temp and proof.path in self.short:
-                return self.around(name, self.short[proof.path], "random", proof)
+            if proof.gone and proof.temp and proof.path in self.alike:
+                return self.around(name, self.alike[proof.path], "random", proof)
         pieces = self.tokens(name, 0, len(name), proof)
         return self.finish(name, pieces)
 

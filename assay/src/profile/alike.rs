@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::drawn::is_of_words;
+use super::effort::looked_at;
 use super::paths::{MadeAs, PathId, PathTable};
 use super::roots::parent;
 use super::volatile::{Shape, shape};
@@ -21,6 +22,7 @@ pub(super) fn drawn_alike(paths: &PathTable) -> HashMap<PathId, (usize, usize)> 
     for path in paths.ids().filter(|path| paths.life(*path).made == Some(MadeAs::File)) {
         let bytes = paths.bytes(path);
         let name = bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        looked_at(name.len());
         if let Some((start, end)) = part_of(name) {
             let pattern = (parent(bytes), &name[..start], &name[end..], end - start);
             groups.entry(pattern).or_default().push((path, &name[start..end]));
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_digits_stand_between_two_marks_and_nothing_else_may_be_drawn() {
+    fn alike_stand_between_two_marks_and_nothing_else_may_be_drawn() {
         for (name, part) in [
             ("claude-12bc-cwd", Some((7, 11))),
             ("a.8555.b", Some((2, 6))),

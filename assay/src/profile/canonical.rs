@@ -490,9 +490,9 @@ impl Canonicalizer {
 }
 
 #[cfg(test)]
-mod every_rule;
+mod alike;
 #[cfg(test)]
-mod few_digits;
+mod every_rule;
 #[cfg(test)]
 mod growth;
 #[cfg(test)]

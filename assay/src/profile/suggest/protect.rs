@@ -179,12 +179,12 @@ struct Granted<'a> {
     plain: HashMap<&'a str, BTreeSet<Grant>>,
     /// Rules that have to be looked at one by one.
     patterns: Vec<(&'a str, &'a BTreeSet<Grant>)>,
-    programs: &'a Profile,
+    profile: &'a Profile,
 }
 
 impl<'a> Granted<'a> {
     fn by(profile: &'a Profile) -> Self {
-        let mut granted = Self { plain: HashMap::new(), patterns: Vec::new(), programs: profile };
+        let mut granted = Self { plain: HashMap::new(), patterns: Vec::new(), profile };
         for (rule, grants) in &profile.fs {
             if rule.contains('*') || rule == "/" {
                 granted.patterns.push((rule, grants));
@@ -213,7 +213,7 @@ impl<'a> Granted<'a> {
                 granted.extend(*grants);
             }
         }
-        let profile = self.programs;
+        let profile = self.profile;
         if profile.exec.iter().flatten().any(|program| one.is_reached_from(program)) {
             granted.extend([Grant::Read, Grant::Execute]);
         }
