@@ -69,7 +69,7 @@ pub fn deny_other_names(policy: &mut Policy) -> BTreeSet<Vec<u8>> {
     // The search ends with the last link, which other mounts may show as well.
     let mounted = mounted_elsewhere(policy, &mounts, known);
     add(policy, mounted);
-    deny_block_devices(policy);
+    unsearched.extend(deny_block_devices(policy));
     unsearched
 }
 
