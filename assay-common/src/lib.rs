@@ -1,6 +1,6 @@
 //! What crosses the ring between the kernel half and the userspace half of assay, defined once.
 //!
-//! Nothing here does anything: layouts, numbers, names and the table of system calls. Both halves are built from
+//! Nothing here does anything: layouts, numbers, names, the table of system calls and what their results mean. Both halves are built from
 //! it, so neither can drift.
 #![no_std]
 
@@ -12,6 +12,7 @@ pub mod loss;
 pub mod names;
 pub mod offsets;
 pub mod record;
+pub mod result;
 pub mod traffic;
 
 /// Version of everything in this crate; a saved stream carries it. Changed with any layout or number.

@@ -5,6 +5,7 @@ use assay_common::calls::NONE;
 use assay_common::kind::{SectionTag, read_state};
 use assay_common::limits::{STRING_LEN, WALK_LEN, WALK_START};
 use assay_common::loss::failed;
+use assay_common::result::is_told_by_result;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user_str};
 
@@ -240,16 +241,4 @@ fn starts<const N: usize>(text: &[u8; WALK_LEN + STRING_LEN], from: usize, prefi
 #[inline(always)]
 pub fn mode_for(ret: i64, wanted: u32) -> u32 {
     if is_told_by_result(ret) || setting!(failures) == failed::RESOLVED { wanted } else { mode::START }
-}
-
-/// Whether a call that ended so went where its path leads, or was refused there.
-#[inline(always)]
-pub fn is_told_by_result(ret: i64) -> bool {
-    const EPERM: i64 = -1;
-    const EACCES: i64 = -13;
-    const EROFS: i64 = -30;
-    const EXDEV: i64 = -18;
-    const EBUSY: i64 = -16;
-    // EXDEV and EBUSY are how Landlock and mounts refuse; connect's own errors come after the socket was found.
-    ret >= 0 || ret == EPERM || ret == EACCES || ret == EROFS || ret == EXDEV || ret == EBUSY
 }

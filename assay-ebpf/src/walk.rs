@@ -9,6 +9,7 @@ use assay_common::limits::{
     NAME_LEN, STRING_LEN, WALK_CHILDREN, WALK_LEN, WALK_LINKS, WALK_MOUNTS, WALK_START, WALK_STEPS,
 };
 use assay_common::names::tail;
+use assay_common::result::is_told_by_result;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel;
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
@@ -17,7 +18,7 @@ use crate::chain::{put_chain, put_name_facts};
 use crate::emit::{scratch, submit};
 use crate::kernel::{Context, at_most, each, off, read};
 use crate::maps::{Scratch, TAILS, mode};
-use crate::start::{begin_walk, is_told_by_result};
+use crate::start::begin_walk;
 
 const S_IFMT: u16 = 0o170_000;
 const S_IFLNK: u16 = 0o120_000;

@@ -14,6 +14,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use assay_common::calls::{COMPAT, Follow, NATIVE, Op};
 use assay_common::kind::{RecordKind, SectionTag, chain_state, late_state, walk_state};
 use assay_common::record::{Header, Section, flags};
+use assay_common::result::is_told_by_result;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -99,7 +100,7 @@ impl LateLook {
     }
 
     fn look(&self, header: &Header, path: &Unfinished) -> Option<Found> {
-        if has_found_nothing(header.ret) {
+        if !is_told_by_result(header.ret) {
             return Some(self.led(header, path));
         }
         let mut whole = path.base.clone();
@@ -289,14 +290,6 @@ impl LateLook {
 fn absolute(names: &[Vec<u8>]) -> Vec<u8> {
     names.iter().flat_map(|name| std::iter::once(&b'/').chain(name)).copied().collect()
 }
-
-/// Whether a call that ended so found nothing where it looked; others were refused, or went where their path leads.
-fn has_found_nothing(ret: i64) -> bool {
-    ret < 0 && !REFUSALS.iter().any(|errno| ret == -i64::from(*errno))
-}
-
-/// As the kernel half has them.
-const REFUSALS: [i32; 5] = [libc::EPERM, libc::EACCES, libc::EROFS, libc::EXDEV, libc::EBUSY];
 
 /// Whether this is the name of a link that `/proc` has for what a process has open, or where it is.
 fn is_of_process(path: &[u8]) -> bool {
