@@ -561,3 +561,49 @@ fn what_somebody_called_it_stays_in_a_temporary_place_and_what_chance_drew_does_
     assert_eq!(ids[0], ids[1], "the same names");
     assert_ne!(ids[0], ids[2], "another name");
 }
+
+/// Calls through links with a long text to what the policy hides, each link gone before it can be read again.
+const VANISHING: &str = r#"
+import os
+target = os.getcwd() + "/" + "d" * 80 + "/hidden/file"
+for number in range(150):
+    link = "ghp_" + "0123456789abcdefghijABCDEFGHIJ" + f"{number:06}"
+    os.symlink(target, link)
+    try: os.close(os.open(link, os.O_RDONLY))
+    except OSError: pass
+    os.unlink(link)
+"#;
+
+#[test]
+fn what_is_admitted_has_no_secret_and_ends() {
+    let test = "canonical::what_is_admitted_has_no_secret_and_ends";
+    let Some(stage) = Stage::new(test) else { return };
+    let hidden = format!("{}/hidden", "d".repeat(80));
+    stage.dir(&"d".repeat(80)).dir(&hidden).file(&format!("{hidden}/file"), "secret");
+    stage.file("acts.py", VANISHING);
+    let policy = format!(
+        "api_version: assay/v1\nfs:\n  allow:\n    - {{path: \"${{WORKDIR}}\", access: [read, write, execute]}}\n    \
+         - /usr\n  deny: [\"{hidden}\"]\n"
+    );
+    stage.file("policy.yaml", &policy);
+    let stage = stage.option(&["--enforce"]);
+    let policy = stage.at("policy.yaml");
+    let stage = stage.option(&["--policy", &policy]);
+    let played = stage.run(&["python3", "acts.py"]);
+    assert_eq!(played.outcome["child"]["exit_code"], 0, "{}", played.stderr);
+    let bundle = Command::new("tar").arg("-xzOf").arg(stage.artifact("bundle.tar.gz")).output().expect("tar");
+    let evidence = played.evidence.to_string();
+    for (name, text) in
+        [("the bundle", text(&bundle.stdout)), ("stderr", played.stderr), ("evidence", evidence)]
+    {
+        assert!(!text.contains("ghp_0123456789"), "{name}: {text}");
+    }
+    let reasons = played.evidence["coverage"]["reasons"].as_array().expect("a list");
+    let unverified =
+        reasons.iter().filter(|reason| reason["reason"] == "path-unverified").collect::<Vec<_>>();
+    assert!((1..=200).contains(&unverified.len()), "{}", unverified.len());
+    let is_hidden = |reason: &&serde_json::Value| {
+        reason["detail"].as_str().is_some_and(|detail| detail.contains("${REDACTED:"))
+    };
+    assert!(unverified.iter().all(is_hidden), "{unverified:?}");
+}

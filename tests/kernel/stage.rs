@@ -148,7 +148,7 @@ impl Stage {
             vec!["--dry-run", "--trace", &trace, "--keep-records", &records, "--bundle", &bundle];
         options.extend(["--profile", &profile, "--profile-format", "json", "--status-file", &status]);
         options.extend(self.options.iter().map(String::as_str));
-        if options.contains(&"--fail-closed") {
+        if options.contains(&"--fail-closed") || options.contains(&"--enforce") {
             options.retain(|&option| option != "--dry-run");
         }
         let plain = sandbox(&options, command);

@@ -62,6 +62,9 @@ pub struct Gap {
     pub detail: String,
 }
 
+/// How many gaps of one kind and reason are kept.
+pub const MOST_ALIKE: usize = 100;
+
 /// Losses and gaps of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LossLedger {
@@ -85,9 +88,13 @@ impl LossLedger {
         Self { is_unobserved: true, gaps, ..Self::default() }
     }
 
-    /// Admits that something of `kind` was not seen.
+    /// Admits that something of `kind` was not seen. Of one kind and reason it keeps [`MOST_ALIKE`] details: the
+    /// command chooses how many there are, and one says already that the record is not whole.
     pub fn admit(&mut self, kind: Kind, reason: &str, detail: impl Into<String>) {
-        self.gaps.insert(Gap { kind, reason: reason.into(), detail: detail.into() });
+        let is_alike = |gap: &&Gap| gap.kind == kind && gap.reason == reason;
+        if self.gaps.iter().filter(is_alike).count() < MOST_ALIKE {
+            self.gaps.insert(Gap { kind, reason: reason.into(), detail: detail.into() });
+        }
     }
 
     /// Records lost in all, undecoded ones included.
@@ -104,5 +111,24 @@ impl LossLedger {
         } else {
             Completeness::Complete
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_alike_some_are_kept_and_other_reasons_beside_them() {
+        let mut ledger = LossLedger::default();
+        for number in 0..3 * MOST_ALIKE {
+            ledger.admit(Kind::Fs, "path-unverified", format!("/link/{number}"));
+        }
+        ledger.admit(Kind::Fs, "path-cut", "/long");
+        ledger.admit(Kind::Net, "path-unverified", "/socket");
+        assert_eq!(ledger.gaps.len(), MOST_ALIKE + 2);
+        assert_eq!(ledger.completeness(Kind::Fs), Completeness::Partial);
+        assert_eq!(ledger.completeness(Kind::Net), Completeness::Partial);
+        assert_eq!(ledger.completeness(Kind::Exec), Completeness::Complete);
     }
 }

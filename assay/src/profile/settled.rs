@@ -131,6 +131,13 @@ impl Settled {
     }
 }
 
+impl Canonicalizer {
+    /// What the observer admits belongs to what is written: names that the command chose, and its secrets with them.
+    pub fn take_gaps(&mut self, gaps: &BTreeSet<Gap>) {
+        self.gaps.extend(gaps.iter().cloned());
+    }
+}
+
 /// The same with the secrets in them numbered. Those of effects have their numbers already.
 fn written_peers(
     peers: BTreeMap<Effect, BTreeSet<Peer>>,

@@ -141,8 +141,14 @@ fn admit_all(ledger: &mut LossLedger, reason: &str, detail: &str) {
     }
 }
 
+/// What the run comes to, with what the observer admits, whose details are the command's to choose.
+pub fn finish(mut canonicalizer: Canonicalizer, record: &Record, ended: &Ended) -> Canonical {
+    canonicalizer.take_gaps(&record.ledger.gaps);
+    canonicalizer.finish(run_end(ended))
+}
+
 /// How the run ended, for the canonicaliser.
-pub fn run_end(ended: &Ended) -> RunEnd {
+fn run_end(ended: &Ended) -> RunEnd {
     RunEnd {
         outcome: ended.child.to_outcome(),
         degradations: ended.degradations.clone(),
@@ -173,6 +179,10 @@ pub fn evidence(
     canonical: Canonical,
     withheld: Option<Withheld>,
 ) -> (Evidence, Vec<String>) {
+    if !record.ledger.is_unobserved {
+        // They are among those of the canonicaliser, which hid what is secret in them.
+        record.ledger.gaps.clear();
+    }
     record.ledger.gaps.extend(canonical.gaps);
     let mut counters = canonical.counters;
     counters.extend(record.counters);

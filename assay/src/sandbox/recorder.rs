@@ -442,7 +442,7 @@ fn close(
     if let Some(records) = sinks.records {
         records.close("records", targets, told);
     }
-    let canonical = canonicalizer.map(|canonicalizer| canonicalizer.finish(assemble::run_end(ended)));
+    let canonical = canonicalizer.map(|canonicalizer| assemble::finish(canonicalizer, &record, ended));
     (record, canonical, Some(withheld))
 }
 
