@@ -240,6 +240,10 @@ class Folder:
         self.spread = set()
         for path in self.lives:
             self.find_spread(path)
+        self.dated = set()
+        for path, life in self.lives.items():
+            if life.made:
+                self.find_dates(path)
         self.counting = self.find_counting()
         self.alike = self.find_alike()
         self.choice, self.asked = {}, set()
@@ -383,6 +387,22 @@ class Folder:
             while at > 0 and re.fullmatch("[0-9A-Fa-f]{1,2}", parts[at - 1]):
                 self.spread.add("/".join(parts[:at]))
                 at -= 1
+
+    def find_dates(self, path):
+        """Two or three components that spell a day near the run from year to day, however they are cut."""
+        parts = path.split("/")
+        for at in range(1, len(parts)):
+            for count in (2, 3):
+                here = parts[at:at + count]
+                found = re.fullmatch(r"([0-9]{4})([-_./]?)([0-9]{1,2})([-_./]?)([0-9]{1,2})", "/".join(here))
+                if not found or len(here) < count or found[0].count("/") != count - 1:
+                    continue
+                # Without a sign between them month and day have two digits.
+                if (not found[2] and len(found[3]) != 2) or (not found[4] and len(found[3] + found[5]) != 4):
+                    continue
+                is_named = all(any(stands_in(argument, name) for argument in self.command) for name in here)
+                if self.is_near(int(found[1]), int(found[3]), int(found[5])) and not is_named:
+                    self.dated |= {"/".join(parts[:at + 1 + more]) for more in range(count)}
 
     # Ids
 
@@ -556,7 +576,8 @@ class Folder:
         target = None
         if is_made_itself and not life.is_alive and len(life.moved) == 1:
             target = next(iter(life.moved))
-        folded = self.place_name(name)
+        is_dated = path in self.dated
+        folded = (["time"], "${TIME}") if is_dated else self.place_name(name)
         if folded is None and not place.text.startswith("/proc/${"):
             folded = self.component(name, proof)
         if folded is None:
@@ -566,7 +587,7 @@ class Folder:
         # A secret stays what it is.
         is_spread = folded is not None and len(name) <= 2 and folded[1] == "${HASH}"
         is_named = any(stands_in(argument, name) for argument in self.command)
-        if (is_named and not is_spread) or "${REDACTED" in name:
+        if (is_named and not is_spread and not is_dated) or "${REDACTED" in name:
             folded = None
         below = Place(place.text + "/", place.rules, made, gone, place.temp, place.git or name.endswith(".git"))
         if folded is None:
@@ -788,16 +809,20 @@ class Folder:
         found = re.match(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![A-Za-z0-9])", name[at:])
         return at + 36 if found and is_chance(found[0]) else None
 
+    def is_near(self, year, month, day):
+        start, end = self.clock
+        if not (1 <= month <= 12 and 1 <= day <= 31):
+            return False
+        midnight = days(year, month, day) * DAY
+        return midnight + 2 * DAY >= start and midnight <= end + 2 * DAY
+
     def time(self, name, at):
         start, end = self.clock
         found = re.match(
             r"([0-9]{4})([-_.: ]?)([0-9]{2})\2([0-9]{2})((?:[-_.: T]?(?:[0-9]{9}|[0-9]{6}|[0-9]{2,4})(?![0-9]|(?!T[0-9]|Z(?![A-Za-z0-9]))[A-Za-z])){0,5}+)Z?+(?![A-Za-z0-9])",
             name[at:])
-        if found and 1 <= int(found[3]) <= 12 and 1 <= int(found[4]) <= 31:
-            year, month, day = int(found[1]), int(found[3]), int(found[4])
-            midnight = days(year, month, day) * DAY
-            if midnight + 2 * DAY >= start and midnight <= end + 2 * DAY:
-                return at + found.end()
+        if found and self.is_near(int(found[1]), int(found[3]), int(found[4])):
+            return at + found.end()
         digits = re.match("[0-9]*", name[at:])[0]
         unit = {10: 1, 13: 10**3, 16: 10**6, 19: 10**9}.get(len(digits))
         if unit and start <= int(digits) // unit + DAY and int(digits) // unit <= end + DAY:

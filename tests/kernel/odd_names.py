@@ -142,6 +142,10 @@ made_private = []
 places = [here, tmp, outside, tmp + "/pytest-of-x/pytest-0", "/sys/kernel"]
 for place in ["r.git/objects/pack", "r.git/objects/ab", "objects/cd", "incremental", "tmp", "tmp_objdir-x", "d"]:
     places.append(here + "/" + place)
+# By the day, one part of the date each, and what is like that.
+for form in ["%Y/%m/%d", "%Y-%m/%d", "%Y%m/%d", "%Y/%m-%d", "%Y/%m%d", "%Y/%m", "2019/%m/%d", "v%Y/%m/%d", "%Y/%d"]:
+    places += [here + "/days/" + now(form), outside + "/" + now(form)]
+places += [here + "/days/%d/%d/%d" % time.gmtime(started)[:3], here + "/days/" + now("%Y/%m/%dx")]
 for place in places:
     os.makedirs(place, exist_ok=True)
 for number in range(pid - 1, pid + 2):

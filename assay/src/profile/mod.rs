@@ -6,6 +6,7 @@ mod alike;
 pub mod barriers;
 pub mod canonical;
 pub mod content_address;
+mod dated;
 pub mod diff;
 pub mod drawn;
 pub mod effect;

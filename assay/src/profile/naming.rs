@@ -13,6 +13,7 @@ use crate::observe::observation::PathState;
 use super::alike::drawn_alike;
 use super::canonical::Canonicalizer;
 use super::content_address::{Store, fan_out_of, fold_content_address};
+use super::dated::{dates_in, last_of};
 use super::effort::looked_at;
 use super::fold_rule::FoldRule;
 use super::mounted::Mounted;
@@ -58,6 +59,8 @@ pub struct Namer<'a> {
     clock: Option<(u64, u64)>,
     user: Option<&'a [u8]>,
     fan_out: HashSet<&'a [u8]>,
+    /// Directories that are called by the day of the run, one part of the date each.
+    dated: HashSet<&'a [u8]>,
     /// Where numbers are no ids though they could be.
     counting: HashSet<(PathId, usize)>,
     /// Where the few digits stand that were drawn for a temporary file.
@@ -78,7 +81,7 @@ impl<'a> Namer<'a> {
     pub fn new(run: &'a Canonicalizer, mounted: Mounted, ended_at: Option<u64>, secrets: Secrets) -> Self {
         let fan_out = run.paths.ids().flat_map(|id| fan_out_of(run.paths.bytes(id))).collect();
         let started_at = run.context.started_at;
-        Self {
+        let mut namer = Self {
             roots: RootTable::new(&run.context.roots),
             templates: run
                 .templates
@@ -97,6 +100,7 @@ impl<'a> Namer<'a> {
             }),
             user: run.context.roots.user.as_deref(),
             fan_out,
+            dated: HashSet::new(),
             counting: counting_places(&run.paths, &run.processes),
             drawn_alike: drawn_alike(&run.paths),
             mounted,
@@ -106,7 +110,18 @@ impl<'a> Namer<'a> {
             folded: HashMap::default(),
             secrets,
             run,
-        }
+        };
+        namer.dated = namer.dated();
+        namer
+    }
+
+    /// Directories that spell a day near the run, in paths that the run made. Not where the arguments name all of it.
+    fn dated(&self) -> HashSet<&'a [u8]> {
+        let paths = &self.run.paths;
+        let made = paths.ids().filter(|id| paths.life(*id).made.is_some());
+        let dates = made.flat_map(|id| dates_in(paths.bytes(id), self.clock));
+        let is_told = |date: &Vec<&[u8]>| date.iter().all(|path| self.is_named_in_arguments(last_of(path)));
+        dates.filter(|date| !is_told(date)).flatten().collect()
     }
 
     /// The roots.
@@ -398,7 +413,12 @@ impl<'a> Namer<'a> {
             user: self.user.filter(|_| above.is_in_temp || is_user_place(path)),
             hostname: run.context.roots.hostname.as_deref().filter(|_| is_made || is_only_refused),
         };
-        let mut folded = fold_place_name(name, &self.roots);
+        let is_dated = self.dated.contains(path);
+        let mut folded = if is_dated {
+            Some(FoldedName { text: "${TIME}".into(), rules: vec![FoldRule::Time] })
+        } else {
+            fold_place_name(name, &self.roots)
+        };
         if folded.is_none() && !above.text.starts_with("/proc/${") {
             folded = fold(name, &proof);
         }
@@ -416,9 +436,10 @@ impl<'a> Namer<'a> {
             let target_name = self.bytes(target).rsplit(|&byte| byte == b'/').next().unwrap_or_default();
             folded = is_derived(name, target_name);
         }
-        // The two digits of a hash are a word of many arguments (`cd`), and never what they name.
+        // The two digits of a hash are a word of many arguments (`cd`), and never what they name. Dates were asked for as
+        // a whole.
         let is_spread = name.len() <= 2 && folded.as_ref().is_some_and(|folded| folded.text == "${HASH}");
-        if folded.is_some() && !is_spread && self.is_named_in_arguments(name) {
+        if folded.is_some() && !is_spread && !is_dated && self.is_named_in_arguments(name) {
             folded = None;
         }
         // What is left of a folded name is not searched: a secret in it has to go before anything folds.

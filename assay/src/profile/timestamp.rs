@@ -17,6 +17,13 @@ fn is_near(seconds: u64, clock: Option<(u64, u64)>, slack: u64) -> bool {
     }
 }
 
+/// Whether these are year, month and day of a date within two days of the run.
+pub fn is_day_near(year: u64, month: u64, day: u64, clock: Option<(u64, u64)>) -> bool {
+    (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && days_since_1970(year, month, day).is_some_and(|days| is_near(days * DAY, clock, 2 * DAY))
+}
+
 fn epoch_end(name: &[u8], at: usize, clock: Option<(u64, u64)>) -> Option<usize> {
     let digits = name[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let value: u64 = std::str::from_utf8(&name[at..at + digits]).ok()?.parse().ok()?;
@@ -39,10 +46,7 @@ fn date_end(name: &[u8], at: usize, clock: Option<(u64, u64)>) -> Option<usize> 
         return None;
     }
     let day = reader.number(2)?;
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    if !is_near(days_since_1970(year, month, day)? * DAY, clock, 2 * DAY) {
+    if !is_day_near(year, month, day, clock) {
         return None;
     }
     let mut end = reader.at;

@@ -95,6 +95,14 @@ const EXAMPLES: &[Example] = &[
         "/srv/run-20251129.log",
     ),
     example(
+        FoldRule::Time,
+        |run| {
+            run.create("/srv/days/2026/11/29/log").create("/srv/days/2025/11/29/log");
+        },
+        ("/srv/days/2026/11/29/log", "/srv/days/${TIME}/${TIME}/${TIME}/log"),
+        "/srv/days/2025/11/29/log",
+    ),
+    example(
         FoldRule::Pid,
         |run| {
             run.create("/srv/a.1234").create("/srv/a.1235");

@@ -709,3 +709,47 @@ fn a_clock_that_is_set_during_the_run_changes_neither_names_nor_order() {
     assert_eq!(identity(&|time| time - YEAR), steady, "back");
     assert_eq!(identity(&|time| time - 3600), steady, "back by an hour");
 }
+
+#[test]
+fn directories_of_the_day_are_the_same_on_another_day_unless_the_command_names_it() {
+    let identity = |command: &[&str], day: &str, days: u64| {
+        let mut run = Run::new(7);
+        // The second is there already, of an earlier run of the day.
+        run.file(FileOp::Open, "/home/u/logs/2026", &[Access::Read], 0);
+        run.create(&format!("/home/u/sessions/{day}/rollout"));
+        run.read(&format!("/home/u/other/{day}/read"));
+        let seconds = days * 86_400;
+        let context = context(command, 7);
+        let mut canonicalizer = Canonicalizer::new(CanonContext {
+            started_at: context.started_at.map(|at| at + seconds),
+            ..context
+        });
+        run.observations.iter().for_each(|observation| canonicalizer.observe(observation));
+        let ended_at = end().ended_at.map(|at| at + seconds);
+        let effects = canonicalizer.finish(RunEnd { ended_at, ..end() }).identity.effects;
+        effects.iter().map(line).collect::<Vec<_>>()
+    };
+    let told = |day: &str, read: &str| {
+        vec![
+            format!("create ${{HOME}}/sessions/{day}/rollout ok"),
+            "read ${HOME}/logs/2026 ok".to_owned(),
+            format!("read ${{HOME}}/other/{read}/read ok"),
+        ]
+    };
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort();
+        lines
+    };
+    let folded = "${TIME}/${TIME}/${TIME}";
+    for (day, days) in [("2026/11/29", 0), ("2026/12/01", 2), ("2027/1/3", 35)] {
+        assert_eq!(sorted(identity(&["x", "-n", "12"], day, days)), sorted(told(folded, day)), "{day}");
+    }
+    assert_eq!(
+        sorted(identity(&["x"], "2026/11", 0)),
+        sorted(told("2026/11", "2026/11")),
+        "a month is no day"
+    );
+    assert_eq!(sorted(identity(&["x"], "2026/10/29", 0)), sorted(told("2026/10/29", "2026/10/29")));
+    let command = ["sh", "-c", "mkdir -p sessions/2026/11/29"];
+    assert_eq!(sorted(identity(&command, "2026/11/29", 0)), sorted(told("2026/11/29", "2026/11/29")));
+}
