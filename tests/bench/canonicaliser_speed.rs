@@ -19,6 +19,7 @@ use assay::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
 use assay::profile::identity::Outcome;
 use assay::profile::roots::Roots;
 use assay::profile::suggest;
+use assay::report::basis::Basis;
 use assay::report::markdown;
 use assay::sandbox::writing::protected;
 
@@ -182,7 +183,9 @@ fn write(canonical: Canonical, directory: &Path) {
         std::io::Write::write_all(&mut out, profile.write(&comments, wire::Format::Yaml).as_bytes())
             .expect("write the profile");
     });
-    time("report.md", &mut |mut out| markdown::write(&mut out, &evidence).expect("write the report"));
+    time("report.md", &mut |mut out| {
+        markdown::write(&mut out, &evidence, Basis::Run).expect("write the report");
+    });
     time("bundle.tar.gz", &mut |out| {
         let emission = Emission {
             time: Timestamp::new(1_767_323_045).expect("a moment of 2026"),

@@ -17,6 +17,7 @@ mod outputs;
 mod policy;
 mod reference;
 mod replay;
+mod report;
 mod sample;
 mod schema;
 mod schemas;

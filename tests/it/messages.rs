@@ -3,6 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::process::Command;
 
+use crate::sample::{harmless, of};
+
 fn assay(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
     command.args(args);
@@ -27,12 +29,17 @@ fn a_result_that_cannot_be_written_is_trouble() {
     let profile = folder.path().join("p.yaml");
     fs::write(&profile, "api_version: assay/v1\n").expect("a profile");
     let profile = profile.to_str().expect("a plain name");
+    let bundle = folder.path().join("b");
+    fs::write(&bundle, of(harmless())).expect("a bundle");
+    let bundle = bundle.to_str().expect("a plain name");
     for args in [
         &["doctor"][..],
         &["doctor", "--format", "json"],
         &["policy", "check", "--builtin"],
         &["profile", "merge", profile, profile],
         &["completions", "bash"],
+        &["report", bundle],
+        &["report", "--format", "markdown", bundle],
     ] {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
         let (code, told) = stderr_of(assay(args).stdout(full));

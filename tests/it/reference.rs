@@ -22,9 +22,16 @@ fn stdout(arguments: &[&str]) -> String {
 fn the_reference_is_what_the_program_prints() {
     let printed = stdout(&["reference"]);
     assert_eq!(include_str!("../../docs/cli.md"), printed, "run `assay reference > docs/cli.md`");
-    for command in
-        ["sandbox", "evidence gate", "profile merge", "policy check", "doctor", "completions", "man"]
-    {
+    for command in [
+        "sandbox",
+        "evidence gate",
+        "report",
+        "profile merge",
+        "policy check",
+        "doctor",
+        "completions",
+        "man",
+    ] {
         assert!(printed.contains(&format!("\n## `assay {command}`\n")), "{command}: {printed}");
     }
 }

@@ -156,7 +156,8 @@ fn artifacts() -> Vec<(&'static str, String)> {
     let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &[]);
     let comments = comments(&profile, &evidence.identity.command, &run_id, &evidence.identity.effects);
     let mut report = Vec::new();
-    assay::report::markdown::write(&mut report, &evidence).expect("a report");
+    assay::report::markdown::write(&mut report, &evidence, assay::report::basis::Basis::Run)
+        .expect("a report");
     let mut bundle = String::new();
     let emission = Emission {
         time: Timestamp::new(0).expect("a moment"),

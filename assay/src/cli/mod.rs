@@ -15,6 +15,7 @@ pub mod output;
 pub mod pager;
 pub mod policy;
 pub mod profile;
+pub mod report;
 pub mod sandbox;
 pub mod schemas;
 
@@ -44,6 +45,10 @@ enum Command {
     /// Check, read and compare evidence bundles.
     #[command(subcommand)]
     Evidence(evidence::Command),
+    /// Make a report of a bundle, for a person.
+    ///
+    /// Exits 0, or 2 when the bundle could not be read, is not good, or holds no record of a run.
+    Report(report::Args),
     /// Merge and compare profiles.
     #[command(subcommand)]
     Profile(profile::Command),
@@ -79,6 +84,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     match cli.command {
         Command::Sandbox(args) => sandbox::run(*args, &out),
         Command::Evidence(command) => evidence::run(command, &out),
+        Command::Report(args) => report::run(&args, &out),
         Command::Profile(command) => profile::run(command, &out),
         Command::Policy(command) => policy::run(command, &out),
         Command::Doctor(args) => doctor::run(args, &out),

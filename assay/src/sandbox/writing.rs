@@ -10,6 +10,7 @@ use crate::evidence::{identity, wire};
 use crate::policy::builtin;
 use crate::profile::suggest;
 use crate::profile::suggest::protect::Protected;
+use crate::report::basis::Basis;
 use crate::report::markdown;
 
 /// Writes what was asked for; tells what is in place and what is not.
@@ -58,7 +59,11 @@ fn write_files(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: 
         keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
     }
     if let Some(Ok(target)) = targets.of("report") {
-        keep("report", target.write(targets.owner, |out| markdown::write(out, evidence)), recorded);
+        keep(
+            "report",
+            target.write(targets.owner, |out| markdown::write(out, evidence, Basis::Run)),
+            recorded,
+        );
     }
 }
 

@@ -1,9 +1,8 @@
 //! Flags → attest: a signed statement about a bundle; and its check, for verify.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::input::{Input, read_small, stdin_more_than_once, write_result};
+use super::input::{Input, read_small, stdin_more_than_once, write_file, write_result};
 use crate::cli::output::Output;
 use crate::evidence::dsse::{self, Envelope, IN_TOTO, Signature};
 use crate::evidence::signature::{KeyError, PublicKey, SigningKey};
@@ -72,25 +71,9 @@ pub fn run(args: &Args, out: &Output) -> Exit {
     bytes.push(b'\n');
     let is_written = match &args.output {
         None => write_result(out, &bytes),
-        Some(path) => match write_file(path, &bytes) {
-            Ok(()) => true,
-            Err(error) => {
-                out.error(&format!("write {}: {error}", path.display()));
-                false
-            }
-        },
+        Some(path) => write_file(out, path, |file| file.write_all(&bytes)),
     };
     if is_written { Exit::Success } else { Exit::Refused }
-}
-
-/// Written beside its target and renamed, so that nobody reads half of it and no link is followed.
-fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// Whether an attestation vouches for this bundle: signed by one of the keys, and about it.

@@ -1,7 +1,7 @@
 //! A bundle's bytes: from a file, or from stdin when the path is `-`. Opens and reads, judges nothing.
 
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek as _};
+use std::io::{self, BufWriter, Cursor, Read, Seek as _, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -152,6 +152,27 @@ pub fn write_result(out: &crate::cli::output::Output, bytes: &[u8]) -> bool {
             false
         }
     }
+}
+
+/// Writes a file beside its target and renames it, so that nobody reads half of it and no link is followed, or says that
+/// it could not.
+pub fn write_file(
+    out: &crate::cli::output::Output,
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> bool {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = tempfile::NamedTempFile::new_in(directory).and_then(|file| {
+        let mut file = BufWriter::with_capacity(1 << 16, file);
+        write(&mut file)?;
+        let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)
+    });
+    if let Err(error) = &written {
+        out.error(&format!("write {}: {error}", path.display()));
+    }
+    written.is_ok()
 }
 
 /// Reads a small file (a policy, a key, an attestation) up to `most` bytes.

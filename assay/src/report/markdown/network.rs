@@ -2,10 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::super::diff::code;
-use super::{cell, shortened, table};
+use super::{cell, shortened, table, times};
 use crate::evidence::{EffectFacts, Evidence, events};
-use crate::profile::effect::{Effect, EffectResult, NetEffect};
+use crate::profile::effect::{Effect, NetEffect};
 
 pub(super) fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     writeln!(out, "\n## Network\n")?;
@@ -31,7 +30,7 @@ pub(super) fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()
                 name_of(net, facts),
                 addresses.join(", "),
                 net.result.as_str().to_owned(),
-                facts.hits.to_string(),
+                times(facts.hits),
             ]
         })
         .collect();
@@ -39,19 +38,6 @@ pub(super) fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()
         return writeln!(out, "None.");
     }
     table(out, &["what", "protocol", "endpoint", "name", "addresses", "result", "times"], &rows)
-}
-
-/// An act that went through, with who was at the other end, for the first screen.
-pub(super) fn connection(effect: &Effect, facts: Option<&EffectFacts>) -> Option<String> {
-    let Effect::Net(net) = effect else { return None };
-    if net.result != EffectResult::Ok {
-        return None;
-    }
-    let peers = facts.iter().flat_map(|facts| &facts.peers);
-    let peers: Vec<String> = peers.map(|peer| code(&peer.to_string())).collect();
-    let answered = if peers.is_empty() { String::new() } else { format!(" ({})", peers.join(", ")) };
-    let endpoint = code(&events::endpoint(net));
-    Some(format!("{} {} {endpoint}{answered}", code(net.op.as_str()), code(&net.proto)))
 }
 
 /// How often it connected to each end, and how much went there and came from there.

@@ -1,12 +1,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::evidence::samples;
+use crate::evidence::{ProcessFacts, samples};
+use crate::observe::loss::Kind;
+use crate::profile::effect::{EffectResult, FsOp};
 use crate::profile::name::Name;
 
 fn report(evidence: &Evidence) -> String {
     let mut out = Vec::new();
-    write(&mut out, evidence).unwrap();
+    write(&mut out, evidence, Basis::Run).unwrap();
     String::from_utf8(out).unwrap()
 }
 
