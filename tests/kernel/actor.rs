@@ -69,6 +69,8 @@ pub enum Act {
     TakeLong(u16),
     /// A process of its own for these, by `clone3` with these flags, perhaps in the group of a kept descriptor.
     Clone { flags: u64, group: Option<u8>, steps: Vec<Step> },
+    /// A process of its own for these, with this number.
+    CloneAs(i32, Vec<Step>),
     /// A process that runs this program, by `vfork`.
     Spawn(Vec<u8>),
     /// This call, with a string out of a kept descriptor's file.
@@ -169,7 +171,9 @@ pub fn count(steps: &[Step]) -> usize {
     steps
         .iter()
         .map(|step| match &step.act {
-            Act::Fork(steps) | Act::Thread(steps) | Act::Clone { steps, .. } => 1 + count(steps),
+            Act::Fork(steps) | Act::Thread(steps) | Act::Clone { steps, .. } | Act::CloneAs(_, steps) => {
+                1 + count(steps)
+            }
             Act::Together(lists) => 1 + lists.iter().map(|steps| count(steps)).sum::<usize>(),
             Act::Call(..)
             | Act::Compat(..)
@@ -250,20 +254,26 @@ impl Actor {
             Act::TakeLong(at) => self.shared.take_long(*at),
             Act::Clone { flags, group, steps } => {
                 let group = group.map_or(0, |slot| self.slots[usize::from(slot)]);
-                let child = odd::clone3(*flags, group);
-                if child == 0 {
-                    self.all(steps);
-                    // SAFETY: ends the process.
-                    unsafe { libc::_exit(0) };
-                }
-                self.next += count(steps);
-                if child < 0 { child } else { wait(child as i32) }
+                self.cloned(steps, || odd::clone3(*flags, group))
             }
+            Act::CloneAs(number, steps) => self.cloned(steps, || odd::clone_as(*number)),
             Act::Spawn(program) => odd::spawn(program),
             Act::FromFile { nr, fd } => odd::from_file(*nr, self.slots[usize::from(*fd)]),
             Act::WriteLater(fd) => odd::write_later(self.slots[usize::from(*fd)]),
             Act::Flip { times, name, letters, number } => odd::flip(*times, name, *letters, *number),
         }
+    }
+
+    /// Makes a process for these steps in this way, and waits for it.
+    fn cloned(&mut self, steps: &[Step], make: impl FnOnce() -> i64) -> i64 {
+        let child = make();
+        if child == 0 {
+            self.all(steps);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) };
+        }
+        self.next += count(steps);
+        if child < 0 { child } else { wait(child as i32) }
     }
 
     /// Makes a process for these steps.

@@ -18,6 +18,7 @@ mod table;
 use std::collections::BTreeSet;
 use std::fs;
 
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 
 use crate::actor::{self, Step, call};
@@ -70,6 +71,8 @@ struct Case {
     setting: Setting,
     /// The first kernel that has it.
     since: (u32, u32),
+    /// The family of sockets that a kernel may be without.
+    family: Option<u32>,
     /// The effects it has, `@` for where it acts; a net effect is its operation, protocol and address.
     effects: &'static [&'static str],
     script: fn(&Scene) -> Script,
@@ -93,6 +96,7 @@ const fn told(
         shows: Shows::Told(words),
         setting: Setting::Plain,
         since: (5, 19),
+        family: None,
         effects,
         script,
     }
@@ -106,6 +110,7 @@ const fn nothing(act: &'static str, why: &'static str, script: fn(&Scene) -> Scr
         shows: Shows::Nothing(why),
         setting: Setting::Plain,
         since: (5, 19),
+        family: None,
         effects: &[],
         script,
     }
@@ -125,6 +130,7 @@ const fn admitted(
         shows: Shows::Admitted(kinds, reason),
         setting: Setting::Plain,
         since: (5, 19),
+        family: None,
         effects,
         script,
     }
@@ -151,8 +157,19 @@ impl Case {
         self
     }
 
+    const fn of_family(mut self, family: u32) -> Self {
+        self.family = Some(family);
+        self
+    }
+
     /// Whether this kernel has it.
     fn is_here(&self) -> bool {
+        if let Some(family) = self.family {
+            let family = AddressFamily::from_raw(family as u16);
+            if rustix::net::socket(family, SocketType::STREAM, None).is_err() {
+                return false;
+            }
+        }
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut numbers = release.split(['.', '-']).map_while(|number| number.parse().ok());
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= self.since

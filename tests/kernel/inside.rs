@@ -1,7 +1,9 @@
 //! Real programs that do what observers stumble over: namespaces, work trees, rings, removal of whole trees.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
+use crate::harness::sandbox::{ASSAY, text};
 use crate::needs::{Need, are_met};
 use crate::stage::{Played, Stage};
 
@@ -76,6 +78,50 @@ fn a_sandbox_inside_is_seen_through() {
         assert!(lines.iter().any(|told| told == line), "{line}: {lines:#?}");
     }
     assert!(!lines.iter().any(|line| line.contains("/newroot/newroot") || line.contains("/oldroot/oldroot")));
+}
+
+/// The command runs `assay` itself. It may not observe, for the right to is dropped; what its own command does is told.
+#[test]
+fn a_second_assay_inside_is_seen_through() {
+    let Some(stage) = stage("a_second_assay_inside_is_seen_through", &[]) else { return };
+    let inner = format!("{ASSAY} sandbox -- sh -ec 'echo x > made; mv made moved' 2> said");
+    let played = stage.run(&["bash", "-c", &inner]);
+    let told = told(&stage, &played);
+    let said = std::fs::read_to_string(stage.path("said")).expect("what it said");
+    for line in ["open $/made [write create] = ok", "rename $/made -> $/moved = ok"] {
+        assert!(told.contains(line), "{line}: {told:#?}; {said}");
+    }
+    // Nor does one that is asked for a record pretend to have one.
+    let asked = format!("{ASSAY} sandbox --trace inner -- touch never");
+    let played = stage.run(&["bash", "-c", &asked]);
+    assert_eq!(played.outcome["child"]["exit_code"], 2, "{}", played.stderr);
+    assert!(!stage.path("never").exists());
+    stage.check_coverage(&played);
+}
+
+/// What others do later is theirs; that it was left for them to do is told, and a reviewer is shown it.
+#[test]
+fn a_job_left_for_others_is_told_and_flagged() {
+    let Some(stage) = stage("a_job_left_for_others_is_told_and_flagged", &["unshare", "mount"]) else {
+        return;
+    };
+    // The host's own spools stay as they are.
+    let stage = stage.before(
+        "exec unshare -m bash -ec 'mount -t tmpfs none /var/spool; mkdir -p /var/spool/cron/crontabs /var/spool/cron/atjobs; exec \"$0\" \"$@\"' \"$0\" \"$@\"",
+    );
+    let places = ["/var/spool/cron/crontabs/somebody", "/var/spool/cron/atjobs/a0000101dead"];
+    let script = places.map(|place| format!("echo '* * * * * true' > {place}")).join("; ");
+    let played = shell(&stage, &script);
+    let bundle = stage.artifact("bundle.tar.gz");
+    let output = Command::new(ASSAY).args(["evidence", "lint"]).arg(&bundle).output().expect("assay");
+    let said = text(&output.stdout);
+    let told: Vec<String> = played.trace.iter().map(|line| stage.shown(line)).collect();
+    for place in places {
+        let made = format!("open {place} [write create] = ok");
+        assert!(told.contains(&made), "{made}: {told:#?}");
+        assert!(said.contains(place.rsplit_once('/').expect("a folder").0), "{place}: {said}");
+    }
+    stage.check_coverage(&played);
 }
 
 #[test]

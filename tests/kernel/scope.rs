@@ -83,6 +83,37 @@ fn a_process_that_slips_away_from_its_parent_is_still_the_runs() {
     assert_eq!(played.lost, 0);
 }
 
+/// A number that nobody has, far from where the kernel gives out the next ones.
+fn free_number() -> i32 {
+    let next: i32 =
+        fs::read_to_string("/proc/sys/kernel/pid_max").expect("the limit").trim().parse().expect("a number");
+    let own = std::process::id() as i32;
+    let at = if own > next / 2 { next / 4 } else { next / 4 * 3 };
+    (at..next).find(|number| !fs::exists(format!("/proc/{number}")).unwrap_or(true)).expect("a free one")
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_process() {
+    let Some(stage) = stage("a_number_that_is_used_again_is_another_process") else { return };
+    let stage = stage.option(&["--keep-caps", "SYS_ADMIN"]);
+    let number = free_number();
+    let named = |name: &str, path: &str| {
+        vec![call(libc::SYS_prctl, [libc::PR_SET_NAME.into(), name.into()]), create(path)]
+    };
+    let first = act(Act::CloneAs(number, named("one", "by-one")));
+    let second = act(Act::CloneAs(number, named("other", "by-other")));
+    let played = stage.play(&[first, fork(vec![second])]);
+    let told = |path: &str| {
+        let line = played.trace.iter().find(|line| line["requested"] == path).expect("the act");
+        (line["pid"].as_i64().expect("a number"), line["ppid"].clone(), line["comm"].clone())
+    };
+    let (one, other) = (told("by-one"), told("by-other"));
+    assert_eq!((one.0, other.0), (number.into(), number.into()));
+    assert_ne!(one.1, other.1, "they have different parents");
+    assert_eq!((one.2, other.2), ("one".into(), "other".into()));
+    assert_eq!(played.lost, 0);
+}
+
 /// Processes that have the stage as their working directory.
 fn processes_of(stage: &Stage) -> Vec<u32> {
     let is_ours = |pid: &u32| {

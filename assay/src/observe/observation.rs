@@ -391,8 +391,8 @@ pub enum PathState {
     /// The call failed for want of what it named: the place up to which that is known joined with the rest of the string,
     /// `.` and `..` folded as text.
     Lexical,
-    /// A file without a name in the tree: pipe, socket, memfd, deleted file. The bytes say which
-    /// (`memfd:NAME`, `pipe:`, `/dir/name (deleted)` …).
+    /// A file without a name in the tree: pipe, socket, memfd, deleted file, a handle that was refused. The bytes say which
+    /// (`memfd:NAME`, `pipe:`, `/dir/name (deleted)`, `handle:` …).
     Nameless,
     /// Text that is not a path to be resolved (a symlink's target, an abstract name).
     Literal,

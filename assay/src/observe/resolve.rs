@@ -256,9 +256,15 @@ fn open(call: &Call) -> Act {
             access.insert(Access::Append);
         }
     }
+    // A handle leads somewhere only once it is opened: of one that was refused there is no name that anybody could know.
+    let path = if name == "open_by_handle_at" && call.ret < 0 {
+        PathRef { bytes: b"handle:".to_vec(), state: PathState::Nameless }
+    } else {
+        path_of(&call.a, call.file.as_ref())
+    };
     Act::File(FileAct {
         op: FileOp::Open,
-        path: path_of(&call.a, call.file.as_ref()),
+        path,
         requested: requested(&call.a),
         access,
         kind: match call.file.as_ref().map(kind_of) {

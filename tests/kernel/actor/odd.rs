@@ -33,6 +33,17 @@ pub fn clone3(flags: u64, group: i64) -> i64 {
     native(libc::SYS_clone3, &[&raw const args as u64, size_of::<CloneArgs>() as u64, 0, 0, 0, 0])
 }
 
+/// The same, for a child with this number.
+pub fn clone_as(number: i32) -> i64 {
+    let args = CloneArgs {
+        exit_signal: libc::SIGCHLD as u64,
+        set_tid: &raw const number as u64,
+        set_tid_size: 1,
+        ..CloneArgs::default()
+    };
+    native(libc::SYS_clone3, &[&raw const args as u64, size_of::<CloneArgs>() as u64, 0, 0, 0, 0])
+}
+
 /// Starts a program in a child that shares memory with us until then. Its wait status.
 pub fn spawn(program: &[u8]) -> i64 {
     let program = terminated(program);

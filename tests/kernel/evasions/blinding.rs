@@ -54,6 +54,18 @@ pub const CASES: &[Case] = &[
         vec![step(call(libc::SYS_bpf, [12.into(), Arg::Desk(0), 16.into()]), "")]
     })
     .blinding(),
+    nothing(
+        "taking hold of the observer's links, detaching or pinning them (`bpf`)",
+        "EPERM: the capability is dropped",
+        |_| {
+            // BPF_LINK_GET_NEXT_ID, BPF_LINK_GET_FD_BY_ID, BPF_LINK_DETACH, BPF_OBJ_PIN, BPF_MAP_FREEZE.
+            [31, 30, 34, 6, 22]
+                .into_iter()
+                .map(|command: i64| step(call(libc::SYS_bpf, [command.into(), Arg::Desk(0), 24.into()]), ""))
+                .collect()
+        },
+    )
+    .blinding(),
     admitted("listing the host's programs (`bpf`), with CAP_SYS_ADMIN", ALL, "bpf-call", &[], |_| {
         // BPF_PROG_GET_NEXT_ID: there are at least the observer's.
         vec![

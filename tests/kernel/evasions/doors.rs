@@ -231,15 +231,27 @@ pub const CASES: &[Case] = &[
             ]
         },
     ),
-    nothing("open_by_handle_at without CAP_DAC_READ_SEARCH", "EPERM: the capability is dropped", |s| {
-        vec![step(
-            call(
-                libc::SYS_name_to_handle_at,
-                [AT_FDCWD.into(), (&s.at("f")).into(), Arg::Desk(0), Arg::Desk(512), 0.into()],
-            ),
-            "",
-        )]
-    }),
+    told(
+        "open_by_handle_at without CAP_DAC_READ_SEARCH",
+        "`read handle:`, denied: the capability is dropped",
+        &["read handle: denied"],
+        |s| {
+            vec![
+                step(act(Act::Put(0, 128u32.to_le_bytes().to_vec())), ""),
+                step(
+                    call(
+                        libc::SYS_name_to_handle_at,
+                        [AT_FDCWD.into(), (&s.at("f")).into(), Arg::Desk(0), Arg::Desk(512), 0.into()],
+                    ),
+                    "",
+                ),
+                step(
+                    call(libc::SYS_open_by_handle_at, [AT_FDCWD.into(), Arg::Desk(0), O_RDONLY.into()]),
+                    "open handle: #nameless [read]",
+                ),
+            ]
+        },
+    ),
     told("open_by_handle_at", "`read`, by where the file lies", &["read @/f", "list @"], |s| {
         vec![
             step(open(&s.at(""), O_RDONLY).keep(1), s.line("open @ < @/ [read]")),

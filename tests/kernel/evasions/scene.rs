@@ -110,6 +110,7 @@ impl Scene {
         let op = effect.split(' ').next().unwrap_or_default();
         effect.contains('@')
             || effect.contains(" memfd:")
+            || effect.contains(" handle:")
             || ["connect", "bind", "listen", "send"].contains(&op)
     }
 

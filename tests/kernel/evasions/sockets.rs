@@ -12,6 +12,9 @@ use crate::uring::{request, ring};
 /// Kept for what is taken from others.
 pub const PTRACE: &str = "SYS_PTRACE";
 
+/// `AF_VSOCK`.
+const VSOCK: u32 = 40;
+
 fn socket(family: i32, kind: i32) -> Step {
     call(libc::SYS_socket, [family.into(), kind.into(), 0.into()]).keep(1)
 }
@@ -228,6 +231,42 @@ pub const CASES: &[Case] = &[
             "socket netlink",
         )]
     }),
+    told(
+        "a socket to the host of a virtual machine (vsock)",
+        "`connect vsock`, whatever is done with it",
+        &["connect vsock"],
+        |_| {
+            // This machine itself, and a port where nobody is.
+            let address = |cid: u32| {
+                [
+                    [40u16, 0].map(u16::to_le_bytes).concat(),
+                    [4_000_000_000, cid, 0].map(u32::to_le_bytes).concat(),
+                ]
+                .concat()
+            };
+            let kind = SOCK_STREAM | libc::SOCK_NONBLOCK;
+            vec![
+                step(socket(VSOCK as i32, kind), "socket vsock"),
+                step(bind(address(u32::MAX)), "bind vsock"),
+                step(connect(address(1)), "connect vsock"),
+            ]
+        },
+    )
+    .of_family(VSOCK),
+    told(
+        "a send over a connection, with and without another address",
+        "`connect`, and `send` to the other",
+        &["connect udp 127.0.0.1", "send udp 127.0.0.1"],
+        |s| {
+            let plain = [Arg::Kept(1), "m".into(), 1.into(), 0.into(), 0.into(), 0.into()];
+            vec![
+                step(socket(AF_INET, SOCK_DGRAM), ""),
+                step(connect(inet(s.udp)), format!("connect udp {}", s.udp)),
+                step(call(libc::SYS_sendto, plain), ""),
+                step(sendto(0, inet(own(s.free[1]))), format!("send udp {}", own(s.free[1]))),
+            ]
+        },
+    ),
     told("listen without a bind", "`listen`", &["listen tcp 0.0.0.0"], |_| {
         vec![
             step(socket(AF_INET, SOCK_STREAM), ""),
