@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::ebpf;
 use crate::step::{self, command, run};
-use crate::{kernel, vm};
+use crate::{kernel, python, vm};
 
 /// Runs all of it; stops at the first step that fails.
 pub fn check() -> Result<()> {
@@ -42,6 +42,10 @@ pub fn check() -> Result<()> {
             }
         }
         Some(missing) => not_run.push(format!("cargo xtask vm: {missing}")),
+    }
+
+    if let Some(missing) = python::missing() {
+        not_run.push(format!("tests that hold output to programs of others: {missing}"));
     }
 
     for step in &not_run {

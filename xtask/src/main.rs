@@ -12,6 +12,7 @@ mod fuzz;
 mod initramfs;
 mod kernel;
 mod oracle;
+mod python;
 mod schema;
 mod setup;
 mod sources;

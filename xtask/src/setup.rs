@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::ebpf;
+use crate::python;
 use crate::step::{command, find, output, run};
 
 /// Debian's packages, by what they are for. The README names the same ones; a test compares.
@@ -55,6 +56,7 @@ pub fn execute() -> Result<()> {
     let wanted: Vec<&str> = PACKAGES.iter().flat_map(|(_, packages)| packages.iter().copied()).collect();
     if find("dpkg-query").is_none() || find("apt-get").is_none() {
         println!("this is not Debian: the tests use {}", wanted.join(", "));
+        python::setup();
         return Ok(());
     }
     let missing: Vec<&str> = wanted.into_iter().filter(|package| !is_installed(package)).collect();
@@ -68,6 +70,7 @@ pub fn execute() -> Result<()> {
             .args(&missing)
             .env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
+    python::setup();
     ebpf::execute(ebpf::Command::Setup).map(drop)
 }
 
