@@ -244,6 +244,7 @@ fn no_reader_believes_a_damaged_bundle_or_takes_much_memory_for_it() {
             vec!["lint", "--no-config", bundle, "--format", "sarif"],
             vec!["show", bundle],
             vec!["show", bundle, "--format", "json"],
+            vec!["export", bundle, "--format", "jsonl"],
             vec!["gate", bundle, "--policy", &policy],
             vec!["gate", &good, "--baseline", bundle],
             vec!["diff", &good, bundle],

@@ -37,6 +37,7 @@ fn every_command_takes_a_file_and_stdin() {
         &["diff", "b", "B"],
         &["show", "B"],
         &["show", "B", "--format", "json"],
+        &["export", "B", "--format", "jsonl"],
         &["gate", "B", "--policy", "p.yaml"],
         &["gate", "B", "--policy", "p.yaml", "--baseline", "b"],
         &["gate", "b", "--policy", "p.yaml", "--baseline", "B"],
@@ -65,6 +66,7 @@ fn every_command_takes_a_file_and_stdin() {
         &["evidence", "gate", "b", "--policy", "-", "--baseline", "-"],
         &["evidence", "lint", "-", "--config", "-"],
         &["evidence", "attest", "-", "--key", "-"],
+        &["evidence", "export", "-", "-", "--format", "jsonl"],
         &["evidence", "verify", "-", "--attestation", "-", "--key", "b"],
         &["evidence", "verify", "b", "--attestation", "-", "--key", "-"],
         &["evidence", "verify", "b", "--attestation", "b", "--key", "-", "--key", "-"],
@@ -353,6 +355,7 @@ fn a_hostile_bundle_cannot_command_the_service_that_keeps_the_log() {
             &["diff", "b", "a", "--format", "json"],
             &["show", "b"],
             &["show", "b", "--format", "json"],
+            &["export", "b", "--format", "jsonl"],
             &["gate", "b", "--policy", "p.yaml"],
             &["gate", "b", "--baseline", "a", "--format", "json"],
             &["attest", "b", "--unsigned"],
@@ -406,6 +409,7 @@ fn a_hostile_bundle_cannot_move_the_cursor_or_colour_the_terminal() {
         &["diff", "a", "b", "--format", "json"],
         &["show", "b"],
         &["show", "b", "--format", "json"],
+        &["export", "b", "--format", "jsonl"],
         &["gate", "b", "--policy", "p.yaml"],
         &["gate", "b", "--policy", "p.yaml", "--format", "json"],
         &["gate", "b", "--baseline", "a"],
@@ -414,7 +418,7 @@ fn a_hostile_bundle_cannot_move_the_cursor_or_colour_the_terminal() {
         let args: Vec<&str> = ["evidence"].iter().chain(args).copied().collect();
         let ran = assay(&dir, &args, b"");
         assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-        let is_json = args.iter().any(|arg| matches!(*arg, "json" | "sarif"));
+        let is_json = args.iter().any(|arg| matches!(*arg, "json" | "sarif" | "jsonl"));
         for text in [&ran.stdout, &ran.stderr] {
             let control = text.chars().find(|c| c.is_control() && *c != '\n');
             assert_eq!(control, None, "{args:?}");

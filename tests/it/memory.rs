@@ -114,6 +114,7 @@ const READERS: &[(&[&str], u64)] = &[
     (&["lint", "B", "--no-config", "--format", "sarif"], 16),
     (&["show", "B"], 0),
     (&["show", "B", "--format", "json"], 0),
+    (&["export", "B", "--format", "jsonl"], 0),
     (&["gate", "B", "--policy", "policy.yaml"], 16),
     (&["gate", "B", "--baseline", "B"], 48),
     (&["attest", "B", "--unsigned"], 32),

@@ -158,6 +158,7 @@ const READERS: &[&[&str]] = &[
     &["diff", "good", "B", "--format", "json"],
     &["show", "B"],
     &["show", "B", "--format", "json"],
+    &["export", "B", "--format", "jsonl"],
     &["gate", "B", "--policy", "policy.yaml"],
     &["gate", "B", "--baseline", "good", "--format", "json"],
     &["attest", "B", "--unsigned"],

@@ -1,4 +1,4 @@
-//! Flags → verify, lint, diff, show, gate, attest. Each command's work is in the file named after it.
+//! Flags → verify, lint, diff, show, gate, attest, export. Each command's work is in the file named after it.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,7 @@ use crate::report::json::to_text;
 
 mod attest;
 mod diff;
+mod export;
 mod gate;
 pub(super) mod input;
 mod lint;
@@ -46,6 +47,11 @@ pub enum Command {
     ///
     /// `assay evidence verify BUNDLE --attestation A --key K.pub` checks it.
     Attest(attest::Args),
+    /// Write the effects of bundles as lines for other programs: tables, log pipelines, a SIEM.
+    ///
+    /// Every bundle is verified before a line is written. Exits 0, or 2 when a bundle could not be read or is not
+    /// good, and when not all could be written.
+    Export(export::Args),
 }
 
 /// How a result is told.
@@ -86,6 +92,7 @@ pub fn run(command: Command, out: &Output) -> Exit {
         Command::Show(args) => show::run(&args, out),
         Command::Gate(args) => gate::run(&args, out),
         Command::Attest(args) => attest::run(&args, out),
+        Command::Export(args) => export::run(&args, out),
     }
 }
 

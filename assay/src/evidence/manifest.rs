@@ -43,6 +43,13 @@ pub struct Manifest {
     pub object: Object,
 }
 
+impl Manifest {
+    /// How much it holds, in bytes of canonical JSON.
+    pub fn weight(&self) -> usize {
+        write::to_string(&Value::Object(self.object.clone())).len()
+    }
+}
+
 /// The facts a new manifest is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {

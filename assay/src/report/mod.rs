@@ -2,6 +2,7 @@
 
 pub mod basis;
 pub mod diff;
+pub mod export;
 pub mod first_screen;
 pub mod forest;
 pub mod gate;

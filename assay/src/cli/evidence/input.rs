@@ -93,6 +93,11 @@ impl Input {
         }
     }
 
+    /// Whether it lies in a file that can be opened again by its path, and so need not be held open.
+    pub fn is_file(&self) -> bool {
+        matches!(self.source, Source::File(_))
+    }
+
     /// Verifies it from its start, handing each event to `visit`.
     pub fn verify(&mut self, visit: impl FnMut(&Manifest, &Event)) -> Result<Verified, InputError> {
         let name = self.name.clone();
