@@ -13,6 +13,7 @@ mod actor;
 mod again;
 mod by_name;
 mod canonical;
+mod capable;
 mod checked;
 mod clock;
 mod compat;

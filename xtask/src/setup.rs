@@ -7,7 +7,7 @@ use crate::python;
 use crate::step::{command, find, output, run};
 
 /// Debian's packages, by what they are for. The README names the same ones; a test compares.
-pub const PACKAGES: [(&str, &[&str]); 7] = [
+pub const PACKAGES: [(&str, &[&str]); 8] = [
     (
         "the kernel half: a compiler with its library sources, and the LLVM its linker is built on",
         &[
@@ -49,6 +49,7 @@ pub const PACKAGES: [(&str, &[&str]); 7] = [
     ),
     ("terminals, attributes, networks", &["tmux", "vim-tiny", "less", "procps", "attr", "iproute2"]),
     ("checking signatures from outside", &["openssl"]),
+    ("an ordinary user with capabilities", &["libcap2-bin"]),
 ];
 
 /// Installs what is missing.

@@ -12,6 +12,8 @@ use crate::host::probe::probe;
 use crate::host::{BpfTrial, Fact, Host, Presence, Right};
 use crate::observe::kernel::{Counting, Observer, ObserverConfig};
 
+mod fix;
+
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
@@ -27,6 +29,9 @@ pub struct Args {
     /// How to print.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Only what is not as it should be, with what to type to get it; nothing is run.
+    #[arg(long)]
+    fix_hints: bool,
 }
 
 /// One line: what was looked at, whether it is as it should be, what was found, and what gives the rest.
@@ -76,6 +81,7 @@ pub fn run(args: Args, out: &Output) -> Exit {
     lines.extend(enforcement(Means::probe(&host)));
     let can_observe = !lines.iter().any(|line| line.state == State::Missing);
     let text = match args.format {
+        Format::Text if args.fix_hints => hints(&host, &lines, can_observe),
         Format::Text => text(&lines, can_observe),
         Format::Json => json(&host, &lines, can_observe),
     };
@@ -95,15 +101,46 @@ fn text(lines: &[Line], can_observe: bool) -> String {
             writeln!(text, "         to change it: {remedy}").expect("writing to a String cannot fail");
         }
     }
-    text += if can_observe { "this host can observe\n" } else { "this host cannot observe\n" };
+    text += end(can_observe);
     text
+}
+
+fn end(can_observe: bool) -> &'static str {
+    if can_observe { "this host can observe\n" } else { "this host cannot observe\n" }
+}
+
+/// What is not as it should be, and what to type; what is said of several at once is said once.
+fn hints(host: &Host, lines: &[Line], can_observe: bool) -> String {
+    let mut text = String::new();
+    let mut told: Vec<fix::Way> = Vec::new();
+    // Writing to a String cannot fail, here and below.
+    for line in lines.iter().filter(|line| line.state != State::Good) {
+        let _ = writeln!(text, "{} ({}): {}", line.name, line.state.as_str(), line.fact);
+        for way in fix::ways(host, &line.name) {
+            let is_told = told.contains(&way) && !way.commands.is_empty();
+            let _ = writeln!(text, "  {}{}", way.what, if is_told { ": as above" } else { "" });
+            if !is_told {
+                way.commands.iter().for_each(|command| {
+                    let _ = writeln!(text, "    {command}");
+                });
+                told.push(way);
+            }
+        }
+    }
+    text + end(can_observe)
 }
 
 fn json(host: &Host, lines: &[Line], can_observe: bool) -> String {
     let lines: Vec<_> = lines
         .iter()
         .map(|line| {
-            json!({ "name": line.name, "state": line.state.as_str(), "fact": line.fact, "remedy": line.remedy })
+            let ways = if line.state == State::Good { Vec::new() } else { fix::ways(host, &line.name) };
+            let ways: Vec<_> =
+                ways.iter().map(|way| json!({ "what": way.what, "commands": way.commands })).collect();
+            json!({
+                "name": line.name, "state": line.state.as_str(), "fact": line.fact, "remedy": line.remedy,
+                "fix": ways,
+            })
         })
         .collect();
     let rights: serde_json::Map<_, _> =
@@ -229,9 +266,17 @@ fn unknown(name: &str, reason: &str, remedy: &str) -> Line {
     line(name, State::Unknown, format!("could not tell: {reason}"), remedy)
 }
 
+/// Whether it is known that the capabilities are there without which nothing is observed. `SYS_ADMIN` stands for both.
+fn lacks(host: &Host, name: &str) -> bool {
+    host.has_capability(name) != Some(true) && host.has_capability("SYS_ADMIN") != Some(true)
+}
+
 fn user(host: &Host) -> Line {
     match host.uid {
         0 => told("user", "root".into()),
+        uid if !lacks(host, "BPF") && !lacks(host, "PERFMON") => {
+            told("user", format!("not root (uid {uid}), with the capabilities that observing needs"))
+        }
         uid => line(
             "user",
             State::Less,
@@ -262,17 +307,25 @@ fn container(host: &Host) -> Line {
 
 fn capabilities(host: &Host) -> Line {
     let name = "capabilities";
-    let remedy = "run as root, or give the binary CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN";
+    let remedy = "run as root, or give the binary the capabilities that `--fix-hints` names";
     if let Fact::Unknown(reason) = &host.capabilities {
         return unknown(name, reason, remedy);
     }
-    let has = |name: &str| host.has_capability(name) == Some(true);
-    let missing: Vec<_> =
-        ["BPF", "PERFMON", "SYS_ADMIN"].into_iter().filter(|name| !has(name) && !has("SYS_ADMIN")).collect();
-    if missing.is_empty() {
+    let not_in_effect = |names: &[&str]| {
+        let missing: Vec<_> = names.iter().copied().filter(|name| lacks(host, name)).collect();
+        (!missing.is_empty()).then(|| format!("not in effect: CAP_{}", missing.join(", CAP_")))
+    };
+    if let Some(missing) = not_in_effect(&["BPF", "PERFMON"]) {
+        line(name, State::Missing, missing, remedy)
+    } else if let Some(missing) = not_in_effect(&["NET_ADMIN"]) {
+        let what = format!("{missing}: names and bytes of connections are not seen");
+        line(name, State::Less, what, remedy)
+    } else if host.has_capability("SETPCAP") == Some(true) {
         told(name, "those that observing needs are in effect".into())
     } else {
-        line(name, State::Missing, format!("not in effect: CAP_{}", missing.join(", CAP_")), remedy)
+        let what =
+            "not in effect: CAP_SETPCAP: what is dropped can be gained again by set-id programs in a dry run";
+        line(name, State::Less, what, remedy)
     }
 }
 
@@ -330,7 +383,12 @@ fn cgroup(host: &Host) -> Line {
         Fact::Known(false) => line(
             name,
             State::Missing,
-            format!("mounted at {path}, not writable for this process"),
+            match &host.own_group {
+                Fact::Known(Some(group)) => {
+                    format!("mounted at {path}; our group {group} is not writable for this process")
+                }
+                _ => format!("mounted at {path}, which does not show our group"),
+            },
             "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes assay …",
         ),
         Fact::Unknown(reason) => unknown(name, reason, "run as root"),
@@ -397,16 +455,24 @@ mod tests {
     use super::*;
     use crate::host::Landlock;
 
-    fn root_host() -> Host {
+    pub(super) fn root_host() -> Host {
         Host {
             kernel: "6.18.0".into(),
             arch: "x86_64".into(),
             uid: 0,
-            capabilities: Fact::Known(vec!["SYS_ADMIN".into(), "BPF".into(), "PERFMON".into()]),
+            capabilities: Fact::Known(vec![
+                "SYS_ADMIN".into(),
+                "BPF".into(),
+                "PERFMON".into(),
+                "SETPCAP".into(),
+            ]),
             btf: Fact::Known(true),
             tracefs: Fact::Known(None),
             cgroup2: Fact::Known(Some("/sys/fs/cgroup/unified".into())),
+            own_group: Fact::Known(Some("/sys/fs/cgroup/unified/a.scope".into())),
             cgroup2_writable: Fact::Known(true),
+            boot_loader: None,
+            program: Some("/usr/bin/assay".into()),
             lsms: Fact::Unknown("securityfs is not mounted".into()),
             landlock: Landlock::of_abi(7),
             bpf: Fact::Known(BpfTrial::Usable),
@@ -456,13 +522,31 @@ mod tests {
             &host,
             &[
                 "limited user: not root (uid 1000)",
-                "missing capabilities: not in effect: CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN",
+                "missing capabilities: not in effect: CAP_BPF, CAP_PERFMON",
                 "missing bpf: refused: making a map: Operation not permitted (os error 1) (closed to ordinary users: kernel.unprivileged_bpf_disabled)",
-                "missing cgroup v2: mounted at /sys/fs/cgroup/unified, not writable for this process",
+                "missing cgroup v2: mounted at /sys/fs/cgroup/unified; our group /sys/fs/cgroup/unified/a.scope is not writable for this process",
                 lockdown,
                 lsms,
             ],
         );
+    }
+
+    #[test]
+    fn a_user_with_some_capabilities_is_told_what_the_others_are_for() {
+        let with = |names: &[&str]| Host {
+            uid: 1000,
+            capabilities: Fact::Known(names.iter().map(|&name| name.into()).collect()),
+            ..root_host()
+        };
+        let [lockdown, lsms] = NO_SECURITYFS;
+        let less =
+            "limited capabilities: not in effect: CAP_NET_ADMIN: names and bytes of connections are not seen";
+        check(&with(&["BPF", "PERFMON"]), &[less, lockdown, lsms]);
+        let less = "limited capabilities: not in effect: CAP_SETPCAP: what is dropped can be gained again by set-id programs in a dry run";
+        check(&with(&["BPF", "PERFMON", "NET_ADMIN"]), &[less, lockdown, lsms]);
+        check(&with(&["BPF", "PERFMON", "NET_ADMIN", "SETPCAP"]), &NO_SECURITYFS);
+        let known = with(&["BPF"]);
+        assert_eq!(capabilities(&known).fact, "not in effect: CAP_PERFMON");
     }
 
     #[test]
@@ -486,6 +570,41 @@ mod tests {
                 "missing lockdown: confidentiality: programs may not read kernel memory",
                 "limited landlock: no Landlock",
             ],
+        );
+    }
+
+    #[test]
+    fn what_to_type_is_told_once_beneath_what_it_gives() {
+        let host = Host {
+            uid: 1000,
+            capabilities: Fact::Known(Vec::new()),
+            own_group: Fact::Known(None),
+            cgroup2: Fact::Known(None),
+            cgroup2_writable: Fact::Known(false),
+            lockdown: Fact::Known("none".into()),
+            lsms: Fact::Known(vec!["landlock".into()]),
+            landlock: Landlock::of_abi(10),
+            ..root_host()
+        };
+        let text = hints(&host, &diagnose(&host), false);
+        let setcap = format!("    sudo setcap {}+ep /usr/bin/assay", fix::CAPABILITIES);
+        assert_eq!(
+            text.lines().collect::<Vec<_>>(),
+            [
+                "user (limited): not root (uid 1000)",
+                "  for one run; the command still runs as you",
+                "    sudo assay sandbox -- COMMAND",
+                "capabilities (missing): not in effect: CAP_BPF, CAP_PERFMON",
+                "  for one run; the command still runs as you: as above",
+                "  without root, for everybody who may start this file",
+                &setcap,
+                "cgroup v2 (missing): not mounted anywhere",
+                "  beside those of version 1",
+                "    sudo mkdir -p /sys/fs/cgroup/unified",
+                "    sudo mount -t cgroup2 none /sys/fs/cgroup/unified",
+                "  boot with `systemd.unified_cgroup_hierarchy=1`",
+                "this host cannot observe",
+            ]
         );
     }
 

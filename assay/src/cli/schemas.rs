@@ -390,11 +390,16 @@ fn policy_check_output() -> Shape {
 }
 
 fn doctor_output() -> Shape {
+    let way = Shape::Object(vec![
+        always("what", Shape::Text, "what it is, or why there is nothing to type"),
+        always("commands", list(Shape::Text), "what to type, in order"),
+    ]);
     let check = Shape::Object(vec![
         always("name", Shape::Text, "what was looked at"),
         always("state", Shape::Word(State::ALL.map(State::as_str).into()), ""),
         always("fact", Shape::Text, "what was found"),
         always("remedy", or_null(Shape::Text), "what would change it"),
+        always("fix", list(way), "the ways to get it, for a person to choose from"),
     ]);
     let rights = Right::ALL.map(|right| sometimes(right.as_str(), Shape::Truth, ""));
     let landlock = Shape::Object(vec![

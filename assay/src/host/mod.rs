@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 pub mod bpf_syscall;
 pub mod hook_programs;
 pub mod landlock_abi;
+pub mod mountinfo;
 pub mod netns;
 pub mod probe;
 
@@ -53,8 +54,14 @@ pub struct Host {
     pub tracefs: Fact<Option<String>>,
     /// Where cgroup v2 is mounted; `None` when it is not.
     pub cgroup2: Fact<Option<String>>,
-    /// Whether this process could make a child group there.
+    /// The directory of this process's own group of version 2; `None` when no mount shows it.
+    pub own_group: Fact<Option<String>>,
+    /// Whether this process could make a group beneath its own, and move its children there.
     pub cgroup2_writable: Fact<bool>,
+    /// What changes the options that this kernel is booted with; `None` when it is none that we know.
+    pub boot_loader: Option<BootLoader>,
+    /// Where the file lies that this process was started from; `None` when that could not be read.
+    pub program: Option<String>,
     /// Security modules that are active, in order.
     pub lsms: Fact<Vec<String>>,
     /// What Landlock offers.
@@ -80,6 +87,15 @@ impl Host {
     pub fn has_capability(&self, name: &str) -> Option<bool> {
         Some(self.capabilities.known()?.iter().any(|known| known == name))
     }
+}
+
+/// A program that changes the options a kernel is booted with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootLoader {
+    /// Debian's and its kin: files in `/etc/default/grub.d`, and `update-grub`.
+    UpdateGrub,
+    /// Fedora's and its kin.
+    Grubby,
 }
 
 /// What a trial of bpf(2) gave.

@@ -9,13 +9,14 @@ use rustix::process::{Resource, getrlimit};
 
 use super::bpf_syscall::{MAP_TYPE_ARRAY, PROG_TYPE_RAW_TRACEPOINT, map_create, prog_load};
 use super::landlock_abi::landlock_abi;
-use super::{BpfTrial, Fact, Host, Landlock, Presence, Right};
+use super::mountinfo::{find_own_group, read_mounts, read_own_group};
+use super::{BootLoader, BpfTrial, Fact, Host, Landlock, Presence, Right};
 
 /// Establishes every fact.
 pub fn probe() -> Host {
     let uname = rustix::system::uname();
     let mounts = fs::read_to_string("/proc/self/mountinfo");
-    let cgroup2 = mount_point(&mounts, "cgroup2");
+    let own_group = probe_own_group(&mounts, &fs::read("/proc/self/cgroup"));
     let memlock = getrlimit(Resource::Memlock);
     Host {
         kernel: uname.release().to_string_lossy().into_owned(),
@@ -24,8 +25,11 @@ pub fn probe() -> Host {
         capabilities: probe_capabilities(),
         btf: probe_readable("/sys/kernel/btf/vmlinux"),
         tracefs: mount_point(&mounts, "tracefs"),
-        cgroup2_writable: probe_cgroup2_writable(&cgroup2),
-        cgroup2,
+        cgroup2: mount_point(&mounts, "cgroup2"),
+        cgroup2_writable: probe_cgroup2_writable(&own_group),
+        own_group,
+        boot_loader: probe_boot_loader(),
+        program: fs::read_link("/proc/self/exe").ok().map(|path| path.to_string_lossy().into_owned()),
         lsms: probe_lsms(),
         landlock: probe_landlock(),
         bpf: Fact::Known(probe_bpf()),
@@ -210,17 +214,48 @@ fn unescape_mount(text: &str) -> String {
         .fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
-fn probe_cgroup2_writable(mount: &Fact<Option<String>>) -> Fact<bool> {
-    match mount {
-        Fact::Known(Some(path)) => match rustix::fs::access(path, rustix::fs::Access::WRITE_OK) {
-            Ok(()) => Fact::Known(true),
+fn probe_own_group(mounts: &io::Result<String>, groups: &io::Result<Vec<u8>>) -> Fact<Option<String>> {
+    let (mounts, groups) = match (mounts, groups) {
+        (Ok(mounts), Ok(groups)) => (mounts, groups),
+        (Err(error), _) => return Fact::Unknown(format!("/proc/self/mountinfo: {error}")),
+        (_, Err(error)) => return Fact::Unknown(format!("/proc/self/cgroup: {error}")),
+    };
+    let shown = read_own_group(groups).map(|own| find_own_group(&read_mounts(mounts.as_bytes()), &own));
+    let mut shown = shown.into_iter().flatten().map(|group| group.directory);
+    // One mount may hide another; a group that is there has the file.
+    let found = shown.find(|directory| directory.join("cgroup.procs").exists());
+    Fact::Known(found.map(|directory| directory.to_string_lossy().into_owned()))
+}
+
+fn probe_cgroup2_writable(group: &Fact<Option<String>>) -> Fact<bool> {
+    let group = match group {
+        Fact::Known(Some(group)) => group,
+        Fact::Known(None) => return Fact::Known(false),
+        Fact::Unknown(reason) => return Fact::Unknown(reason.clone()),
+    };
+    // Moving a process needs the right to write to the file of the group that is above both.
+    for path in [group.clone(), format!("{group}/cgroup.procs")] {
+        match rustix::fs::access(&path, rustix::fs::Access::WRITE_OK) {
+            Ok(()) => {}
             Err(rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS | rustix::io::Errno::PERM) => {
-                Fact::Known(false)
+                return Fact::Known(false);
             }
-            Err(error) => Fact::Unknown(format!("{path}: {error}")),
-        },
-        Fact::Known(None) => Fact::Known(false),
-        Fact::Unknown(reason) => Fact::Unknown(reason.clone()),
+            Err(error) => return Fact::Unknown(format!("{path}: {error}")),
+        }
+    }
+    Fact::Known(true)
+}
+
+fn probe_boot_loader() -> Option<BootLoader> {
+    let is_there = |name: &str| {
+        ["/usr/sbin", "/sbin"].iter().any(|folder| fs::metadata(format!("{folder}/{name}")).is_ok())
+    };
+    if is_there("grubby") {
+        Some(BootLoader::Grubby)
+    } else if is_there("update-grub") {
+        Some(BootLoader::UpdateGrub)
+    } else {
+        None
     }
 }
 
@@ -343,12 +378,15 @@ mod tests {
         let found: Vec<_> = mount_points(HYBRID, "cgroup2").collect();
         assert_eq!(found, ["/sys/fs/cgroup/unified", "/mnt/a b\\c"]);
         assert_eq!(mount_points(HYBRID, "tracefs").next(), None);
+        let none = probe_own_group(&Ok(HYBRID.into()), &Ok(b"1:name=systemd:/a\n".to_vec()));
+        assert_eq!(none, Fact::Known(None));
     }
 
     #[test]
     fn what_could_not_be_read_is_not_a_no() {
         let refused = Err(io::Error::from(io::ErrorKind::PermissionDenied));
         assert!(matches!(mount_point(&refused, "cgroup2"), Fact::Unknown(_)));
+        assert!(matches!(probe_own_group(&refused, &Ok(Vec::new())), Fact::Unknown(_)));
         assert!(matches!(probe_cgroup2_writable(&Fact::Unknown("x".into())), Fact::Unknown(_)));
     }
 

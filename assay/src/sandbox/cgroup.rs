@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::mountinfo::{self, OwnGroup};
 use super::signals;
+use crate::host::mountinfo::{self, OwnGroup};
 
 const PREFIX: &str = "assay-";
 /// Inode of the initial cgroup namespace: `PROC_CGROUP_INIT_INO` in `include/linux/proc_ns.h`.

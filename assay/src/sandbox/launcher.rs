@@ -14,12 +14,12 @@ use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::process::{Gid, Uid};
 use rustix::thread::CapabilitySet;
 
-use super::mountinfo::{self, Mount};
 use super::spec::{Answer, Ids, LaunchSpec, Stage, Unheld};
 use super::{capabilities, descriptors, exec, namespace, signals};
 use crate::enforce::Confinement;
 use crate::enforce::confine::{self, ConfineError};
 use crate::enforce::observer_guard::{self, watchers};
+use crate::host::mountinfo::{self, Mount};
 
 /// Says "start"; the id of the heir follows, or 0.
 pub const GO: u8 = b'g';

@@ -31,7 +31,6 @@ pub mod inherited;
 pub mod interpreter;
 pub mod launcher;
 pub mod members;
-pub mod mountinfo;
 pub mod namespace;
 pub mod notice;
 pub mod outcome;
