@@ -5,6 +5,10 @@ use std::ops::Range;
 
 use super::Secret;
 use crate::profile::effort::looked_at;
+use crate::profile::volatile::find;
+
+/// A user of fewer characters is a name, and no token.
+pub(super) const LEAST_TOKEN: usize = 20;
 
 /// Secrets of one text, without overlap: of two that do, all is one.
 #[derive(Debug, Default)]
@@ -34,6 +38,13 @@ impl Found {
         self.0.insert(range.start, (range.end, rule));
     }
 
+    /// Adds what is attached to its name, unless it only refers to a secret.
+    pub(super) fn add_attached(&mut self, text: &[u8], range: Range<usize>, rule: &'static str) {
+        if !refers(&text[range.clone()], true) {
+            self.add(range, rule);
+        }
+    }
+
     /// Adds a whole value, in place of whatever was found inside it. What only refers to a secret (`$TOKEN`, `@file`,
     /// `env:NAME`, nothing) stays, and so does the user of `user:password`.
     pub(super) fn add_value(&mut self, text: &[u8], mut range: Range<usize>, rule: &'static str) {
@@ -48,8 +59,25 @@ impl Found {
         if value.starts_with(b"pass:") {
             range.start += b"pass:".len();
         }
-        if rule == "credential-flag" {
-            range.start += end_of_user(value).map_or(0, |colon| colon + 1);
+        match (rule, end_of_user(value, b":%,")) {
+            // A token as the user, and nothing behind it.
+            ("credential-flag", Some(colon)) if colon + 1 == value.len() && colon >= LEAST_TOKEN => {
+                range.end -= 1;
+            }
+            ("credential-flag" | "certificate-flag", Some(colon)) => range.start += colon + 1,
+            // What stands before the host of a proxy, and behind the name of a certificate.
+            ("proxy-flag", Some(colon)) if find(value, b"://").is_none() => {
+                let Some(sign) = value.iter().rposition(|&byte| byte == b'@') else { return };
+                range = range.start + (colon + 1).min(sign)..range.start + sign;
+            }
+            ("literal-flag", _) => {
+                let Some(sign) = value.iter().position(|&byte| byte == b'=') else { return };
+                range.start += sign + 1;
+            }
+            // A name without a password, which is asked for.
+            ("credential-flag", None) if value.len() < LEAST_TOKEN => return,
+            ("proxy-flag" | "certificate-flag", _) => return,
+            _ => {}
         }
         // What stands behind the scheme or the user may be a reference too.
         if text[range.clone()].first() == Some(&b'$') && refers(&text[range.clone()], true) {
@@ -71,16 +99,19 @@ impl Found {
 }
 
 /// Whether a value only says where the secret is: nothing, `$NAME` and what may follow it, `@FILE`, `-`, `env:NAME`,
-/// `file:NAME`, `fd:3`; or is the next option, unless it is attached by a `=`. A password may begin with any of these.
+/// `file:NAME`, `fd:3`, `id=NAME` as builders of images take it; or is the next option, unless it is attached by a `=`. A password may begin with any of these.
 fn refers(value: &[u8], is_attached: bool) -> bool {
     match value {
         [] | [b'-'] | [b'$', b'{' | b'(', ..] => true,
         [b'-', ..] => !is_attached,
         [b'$', name @ ..] => {
             let len = name.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+            // `$1` is an argument; `$6$salt$…` is a hash, and `$3cret` a password.
+            let is_digit = name.first().is_some_and(u8::is_ascii_digit);
             match name.get(len) {
+                _ if is_digit && len > 1 => false,
                 None => len > 0,
-                Some(b'$') => true,
+                Some(b'$') => !is_digit,
                 Some(byte) => len > 0 && b"/:.,\"' \t\n)}]&|;<>\\".contains(byte),
             }
         }
@@ -90,17 +121,19 @@ fn refers(value: &[u8], is_attached: bool) -> bool {
             let len = file.iter().take_while(is_name).count();
             matches!(file.get(len), None | Some(b'/' | b'.' | b'$'))
         }
-        value => [&b"env:"[..], b"file:", b"fd:"].iter().any(|kind| value.starts_with(kind)),
+        value => [&b"env:"[..], b"file:", b"fd:", b"id=", b"src=", b"source=", b"type="]
+            .iter()
+            .any(|kind| value.starts_with(kind)),
     }
 }
 
-/// Where the user of `user:password` (or `user%password`) ends. Within `${…}` nothing does.
-fn end_of_user(value: &[u8]) -> Option<usize> {
+/// Where the user of `user:password` ends, by the first of some marks. Within `${…}` nothing does.
+pub(super) fn end_of_user(value: &[u8], marks: &[u8]) -> Option<usize> {
     let mut at = 0;
     while at < value.len() {
         if value[at..].starts_with(b"${") {
             at += value[at..].iter().position(|&byte| byte == b'}')?;
-        } else if matches!(value[at], b':' | b'%') {
+        } else if marks.contains(&value[at]) {
             return Some(at);
         }
         at += 1;

@@ -98,19 +98,95 @@ pub const KEY_SHAPES: &[KeyShape] = &[
     key(b"dp.pt.", 30, b""),
     key(b"pul-", 30, b""),
     key(b"EAAAE", 40, b"-_"),
+    key(b"r8_", 36, b""),
+    key(b"pplx-", 40, b""),
+    key(b"lsv2_pt_", 30, b"_"),
+    key(b"lsv2_sk_", 30, b"_"),
+    key(b"HRKU-", 30, b"-_"),
+    key(b"ATBB", 24, b""),
+    key(b"ATCTT3", 20, b"-_="),
+    key(b"LTAI", 16, b""),
+    key(b"dp.st.", 30, b"-_."),
+    key(b"dp.ct.", 30, b""),
+    key(b"dp.sa.", 30, b""),
+    key(b"sgp_", 36, b"_"),
+    key(b"CFPAT-", 40, b"-_"),
+    key(b"ops_eyJ", 40, b"-_="),
+    key(b"lin_oauth_", 30, b""),
+    // Private keys in base 64: of PEM, and of what OpenSSH has inside.
+    key(b"LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBL", 20, b"+/="),
+    key(b"LS0tLS1CRUdJTiBQUklWQVRFIEtF", 20, b"+/="),
+    key(b"LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtF", 20, b"+/="),
+    key(b"LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZ", 20, b"+/="),
+    key(b"LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURSBL", 20, b"+/="),
+    key(b"LS0tLS1CRUdJTiBEU0EgUFJJVkFURSBL", 20, b"+/="),
+    key(b"b3BlbnNzaC1rZXktdjEA", 40, b"+/="),
 ];
 
-/// Ends of the names of long flags whose value is a secret, where more stands before them: `--s3-secret-access-key`.
+/// Ends of the names of flags whose value is a secret, where a word stands before them: `--s3-secret-access-key`.
 pub const FLAG_ENDS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
     "token",
     "secret",
     "apikey",
     "accesskey",
     "secretkey",
     "privatekey",
+    "accountkey",
+    "signingkey",
+    "encryptionkey",
+];
+
+/// Ends that say it without a mark before them: `--tlspassword`.
+pub const LONG_ENDS: &[&str] = &["password", "passwd", "passphrase"];
+
+/// The same, of a word that means something else at the end of others (`bypass`, `opt-pass`).
+pub const PASS_ENDS: &[&str] = &[
+    "dbpass",
+    "databasepass",
+    "userpass",
+    "kspass",
+    "keypass",
+    "storepass",
+    "proxypass",
+    "smtppass",
+    "mailpass",
+    "emailpass",
+    "ftppass",
+    "httppass",
+    "mysqlpass",
+    "pgpass",
+    "postgrespass",
+    "sqlpass",
+    "redispass",
+    "mongopass",
+    "adminpass",
+    "rootpass",
+    "loginpass",
+    "authpass",
+    "ldappass",
+    "sshpass",
+    "becomepass",
+    "sudopass",
+    "vaultpass",
+    "apppass",
+    "serverpass",
+    "clientpass",
+    "bindpass",
+    "rpcpass",
+    "wifipass",
+    "rabbitmqpass",
+    "basicpass",
+    "imappass",
+    "servicepass",
+    "certpass",
+    "requirepass",
+    "masterauth",
+    "registrypass",
+    "dockerpass",
+    "gitpass",
+    "encryptionpass",
+    "backuppass",
+    "storepasswd",
 ];
 
 /// Words before such an end that make a flag say something else: `--no-token`, `--max-token`, `--eos-token`.
@@ -120,7 +196,7 @@ pub const FLAG_OTHERS: &[&str] = &[
 ];
 
 /// Words after which a name of a secret has it as its next word: `aws configure set aws_secret_access_key …`.
-pub const SETTINGS: &[&[u8]] = &[b"set", b"config", b"configure", b"setx", b"setenv", b"put"];
+pub const SETTINGS: &[&[u8]] = &[b"config:set", b"set", b"config", b"configure", b"setx", b"setenv", b"put"];
 
 /// Flags whose value, after `=` or as the next argument, is a secret. Compared without dashes and case.
 pub const FLAGS: &[&str] = &[
@@ -155,20 +231,24 @@ pub const FLAGS: &[&str] = &[
     "refreshtoken",
     "idtoken",
     "webhooksecret",
+    "srckeypass",
+    "destkeypass",
+    "upw",
+    "opw",
 ];
 
 /// A flag that is a secret's only with these programs: the same letter means something else elsewhere.
 pub struct ProgramFlag {
     /// The programs, without their directory.
     pub programs: &'static [&'static [u8]],
-    /// The flag, dashes included.
+    /// The flag, dashes included; without one a word that has the secret as its next.
     pub flag: &'static [u8],
     /// Whether the value may be glued to it: `-pSECRET`, `--user=me:pass`.
     pub is_glued: bool,
     /// Whether the value may be the next argument.
     pub is_next: bool,
-    /// A word that must have come before: `docker login -p`, but not `docker run -p`.
-    pub after: Option<&'static [u8]>,
+    /// Words of which one must have come before, if any must: `docker login -p`, but not `docker run -p`.
+    pub after: Option<&'static [&'static [u8]]>,
     /// The rule it is counted under; of a `credential-flag` the part before the colon stays.
     pub rule: &'static str,
 }
@@ -182,10 +262,13 @@ const fn of(
     ProgramFlag { programs, flag, is_glued, is_next, after: None, rule }
 }
 
-const fn login(flag: &'static [u8]) -> ProgramFlag {
-    let programs: &[&[u8]] =
-        &[b"docker", b"podman", b"nerdctl", b"buildah", b"skopeo", b"helm", b"oras", b"az"];
-    ProgramFlag { programs, flag, is_glued: false, is_next: true, after: Some(b"login"), rule: "secret-flag" }
+const fn after(
+    programs: &'static [&'static [u8]],
+    words: &'static [&'static [u8]],
+    flag: &'static [u8],
+    rule: &'static str,
+) -> ProgramFlag {
+    ProgramFlag { programs, flag, is_glued: true, is_next: true, after: Some(words), rule }
 }
 
 const BOTH: (bool, bool) = (true, true);
@@ -209,6 +292,10 @@ const MONGO: &[&[u8]] =
     &[b"mongo", b"mongosh", b"mongodump", b"mongorestore", b"mongoexport", b"mongoimport"];
 const LDAP: &[&[u8]] =
     &[b"ldapsearch", b"ldapadd", b"ldapmodify", b"ldapdelete", b"ldappasswd", b"ldapwhoami"];
+
+const LOGIN: &[&[u8]] = &[b"docker", b"podman", b"nerdctl", b"buildah", b"skopeo", b"helm", b"oras", b"az"];
+const KEYGEN: &[&[u8]] = &[b"ssh-keygen"];
+const MOSQUITTO: &[&[u8]] = &[b"mosquitto_pub", b"mosquitto_sub", b"mosquitto_rr"];
 
 /// The flags of single programs.
 pub const PROGRAM_FLAGS: &[ProgramFlag] = &[
@@ -234,7 +321,55 @@ pub const PROGRAM_FLAGS: &[ProgramFlag] = &[
     of(&[b"useradd", b"usermod", b"adduser"], b"-p", NEXT, "secret-flag"),
     of(&[b"doctl", b"flyctl", b"fly"], b"-t", NEXT, "secret-flag"),
     of(&[b"smbclient", b"rpcclient", b"smbget"], b"-U", BOTH, "credential-flag"),
-    login(b"-p"),
+    after(LOGIN, &[b"login"], b"-p", "secret-flag"),
+    after(&[b"twine", b"poetry", b"flit", b"hatch"], &[b"upload", b"publish"], b"-p", "secret-flag"),
+    after(&[b"kubectl", b"oc"], &[b"secret"], b"--from-literal", "literal-flag"),
+    of(KEYGEN, b"-N", NEXT, "secret-flag"),
+    of(KEYGEN, b"-P", NEXT, "secret-flag"),
+    of(MOSQUITTO, b"-P", NEXT, "secret-flag"),
+    of(&[b"ipmitool"], b"-P", NEXT, "secret-flag"),
+    of(&[b"rar", b"unrar"], b"-p", GLUED, "secret-flag"),
+    of(&[b"rar", b"unrar"], b"-hp", GLUED, "secret-flag"),
+    of(&[b"lftp"], b"-u", BOTH, "credential-flag"),
+    of(&[b"pdftotext", b"pdftoppm", b"pdfinfo", b"pdftohtml", b"pdfimages"], b"-upw", NEXT, "secret-flag"),
+    of(&[b"pdftotext", b"pdftoppm", b"pdfinfo", b"pdftohtml", b"pdfimages"], b"-opw", NEXT, "secret-flag"),
+    of(&[b"codecov"], b"-t", NEXT, "secret-flag"),
+    of(&[b"netlify"], b"--auth", BOTH, "secret-flag"),
+    of(&[b"cqlsh"], b"-p", NEXT, "secret-flag"),
+    after(&[b"dotnet"], &[b"nuget"], b"-k", "secret-flag"),
+    of(CURL, b"-x", BOTH, "proxy-flag"),
+    of(CURL, b"--proxy", BOTH, "proxy-flag"),
+    of(CURL, b"--preproxy", BOTH, "proxy-flag"),
+    of(CURL, b"-E", BOTH, "certificate-flag"),
+    of(CURL, b"--cert", BOTH, "certificate-flag"),
+    of(CURL, b"--proxy-cert", BOTH, "certificate-flag"),
+    // Words, and no flags.
+    of(&[b"cargo", b"vault"], b"login", NEXT, "secret-flag"),
+    of(&[b"nmcli", b"mysqladmin"], b"password", NEXT, "secret-flag"),
+    of(&[b"rclone"], b"obscure", NEXT, "secret-flag"),
+    of(&[b"pdftk"], b"input_pw", NEXT, "secret-flag"),
+    of(&[b"pdftk"], b"user_pw", NEXT, "secret-flag"),
+    of(&[b"pdftk"], b"owner_pw", NEXT, "secret-flag"),
+];
+
+/// Of a program that takes a secret as one of its words: the letters that its flags must have, and which word it is.
+pub type Places = [(&'static [u8], usize)];
+
+/// The programs that do.
+pub const PLACES: &[(&[u8], &Places)] =
+    &[(b"wpa_passphrase", &[(b"", 2)]), (b"htpasswd", &[(b"b", 3), (b"nb", 2)])];
+
+/// Where an address has its secret in its path: from there to the next `?`, `#` or its end, of a bot to the next slash.
+pub const SECRET_PATHS: &[(&[u8], bool)] = &[
+    (b"hooks.slack.com/services/", false),
+    (b"hooks.slack.com/workflows/", false),
+    (b"hooks.slack.com/triggers/", false),
+    (b"discord.com/api/webhooks/", false),
+    (b"discordapp.com/api/webhooks/", false),
+    (b"hooks.zapier.com/hooks/catch/", false),
+    (b"maker.ifttt.com/use/", false),
+    (b"api.telegram.org/bot", true),
+    (b"api.telegram.org/file/bot", true),
 ];
 
 /// The letters of curl that take no value and may stand before `-u` in one argument: `-sSu me:pass`.
@@ -258,6 +393,15 @@ pub const HEADERS: &[&str] = &[
     "x-github-token",
     "x-goog-api-key",
     "x-csrf-token",
+    "x-auth-key",
+    "x-rapidapi-key",
+    "x-functions-key",
+    "x-master-key",
+    "x-admin-key",
+    "x-app-key",
+    "x-registry-auth",
+    "ocp-apim-subscription-key",
+    "dd-application-key",
     "dd-api-key",
     "circle-token",
 ];
@@ -287,4 +431,60 @@ pub const NAME_ENDS: &[&str] = &[
     "sessionkey",
     "authkey",
     "bearer",
+    "secretkeybase",
+    "basicauth",
+    "httpauth",
+    "proxyauth",
+    "configauth",
+    "ghpat",
+    "githubpat",
+    "gitlabpat",
+    "azurepat",
+    "devopspat",
+    "crpat",
+    "deploypat",
 ];
+
+/// Whole names, without separators and case.
+pub const EXACT_NAMES: &[&[u8]] = &[b"pass", b"pw"];
+
+/// Whole names of parameters, behind `?` and `&`.
+pub const EXACT_PARAMETERS: &[&[u8]] = &[b"key", b"sig", b"auth", b"pass"];
+
+/// Names of places, which end as some of secrets do.
+pub const PLACE_NAMES: &[&[u8]] = &[b"PWD", b"OLDPWD"];
+
+/// Words in a name that make it say something else: `MAX_TOKEN`, `ALLOW_EMPTY_PASSWORD`.
+pub const NAME_OTHERS: &[&str] =
+    &["max", "min", "eos", "bos", "pad", "cls", "unk", "allow", "is", "has", "use", "require"];
+
+/// Words before `_KEY` that make it a key to find something by, or one to show.
+pub const KEY_OTHERS: &[&[u8]] = &[
+    b"PUBLIC",
+    b"PRIMARY",
+    b"FOREIGN",
+    b"SORT",
+    b"CACHE",
+    b"PARTITION",
+    b"UNIQUE",
+    b"ROUTING",
+    b"GROUP",
+    b"RANGE",
+    b"INDEX",
+    b"MAP",
+    b"SHORTCUT",
+    b"LOOKUP",
+    b"SEARCH",
+    b"OBJECT",
+    b"REGISTRY",
+    b"FILTER",
+    b"IDEMPOTENCY",
+    b"SURROGATE",
+    b"DEDUP",
+    b"HOT",
+    b"HKEY",
+];
+
+/// Values of a line that are no secret.
+pub const PLAIN_VALUES: &[&str] =
+    &["none", "null", "nil", "true", "false", "yes", "no", "string", "required", "optional"];

@@ -32,6 +32,22 @@ impl<'a, F: Fn(u8) -> bool> Next<'a, F> {
     }
 }
 
+/// Where the last of one byte is before a place, for every place at once.
+pub struct LastBefore(Vec<usize>);
+
+impl LastBefore {
+    /// Of the whole text.
+    pub fn new(text: &[u8], wanted: u8) -> Self {
+        looked_at(text.len());
+        Self(text.iter().enumerate().filter(|(_, byte)| **byte == wanted).map(|(at, _)| at).collect())
+    }
+
+    /// The last before `end`.
+    pub fn before(&self, end: usize) -> Option<usize> {
+        self.0.partition_point(|at| *at < end).checked_sub(1).map(|last| self.0[last])
+    }
+}
+
 /// How many of the first bytes are it.
 pub fn run(text: &[u8], is_it: impl Fn(u8) -> bool) -> usize {
     let len = text.iter().take_while(|byte| is_it(**byte)).count();
