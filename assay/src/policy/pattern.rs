@@ -60,22 +60,24 @@ impl Pattern {
         Self { parts: Self::literal(prefix).parts.into_iter().chain(rest).collect() }
     }
 
-    /// Whether it matches `path` or a directory above it.
+    /// Whether it matches `path` or a directory above it. Asked for every effect by every rule, so names are compared
+    /// as they stand up to the first `*`, and most paths have gone another way by then.
     pub fn covers(&self, path: &[u8]) -> bool {
-        let mut states = self.start();
-        if self.is_accepted(&states) {
-            return true;
-        }
-        for name in components(path) {
-            states = self.step(&states, name);
-            if self.is_accepted(&states) {
-                return true;
-            }
-            if states.is_empty() {
+        let mut names = components(path);
+        let mut literal = 0;
+        while let Some(Part::Literal(want)) = self.parts.get(literal) {
+            if names.next() != Some(want.as_slice()) {
                 return false;
             }
+            literal += 1;
         }
-        false
+        let mut states = Vec::new();
+        self.enter(literal, &mut states);
+        while !self.is_accepted(&states) {
+            let Some(name) = names.next().filter(|_| !states.is_empty()) else { return false };
+            states = self.step(&states, name);
+        }
+        true
     }
 
     /// Whether it matches exactly `path`.
@@ -222,6 +224,18 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// What is covered is a path that matches, or that has one above it that does.
+        #[test]
+        fn what_is_covered_matches_or_lies_beneath_a_match(
+            parts in proptest::collection::vec("(a|b|a\\*|\\*|\\*\\*)", 0..5),
+            names in proptest::collection::vec("(a|b|ab)", 0..6),
+        ) {
+            let pattern = pattern(&format!("/{}", parts.join("/")));
+            let above = |len: usize| format!("/{}", names[..len].join("/"));
+            let matches = (0..=names.len()).any(|len| pattern.matches(above(len).as_bytes()));
+            proptest::prop_assert_eq!(pattern.covers(above(names.len()).as_bytes()), matches);
+        }
+
         #[test]
         fn a_literal_covers_itself_and_what_is_beneath(names in proptest::collection::vec("[a-c*]{1,3}", 1..5), tail in "[a-z]{1,3}") {
             let path = format!("/{}", names.join("/"));
