@@ -11,7 +11,11 @@ fn a_bundle_is_told_in_every_form_from_a_file_and_from_stdin() {
     let dir = Dir::new();
     let bytes = of(harmless());
     dir.put("b", &bytes);
-    for (format, head) in [("markdown", "# Run report\n\n`make test`\n"), ("text", "make test\n\n")] {
+    for (format, head) in [
+        ("markdown", "# Run report\n\n`make test`\n"),
+        ("text", "make test\n\n"),
+        ("html", "<!DOCTYPE html>\n<html lang=\"en\">\n"),
+    ] {
         let ran = assay(&dir, &["report", "b", "--format", format], b"");
         assert_eq!(ran.code, Some(0), "{ran:?}");
         assert!(ran.stdout.starts_with(head), "{ran:?}");
@@ -21,7 +25,13 @@ fn a_bundle_is_told_in_every_form_from_a_file_and_from_stdin() {
     // Without a word, a terminal's form; with a name, the form that the name asks for.
     let text = assay(&dir, &["report", "b"], b"").stdout;
     assert_eq!(text, assay(&dir, &["report", "b", "--format", "text"], b"").stdout);
-    for (name, head) in [("r.md", "# Run report"), ("r.MD", "# Run report"), ("r.txt", "make test")] {
+    for (name, head) in [
+        ("r.md", "# Run report"),
+        ("r.MD", "# Run report"),
+        ("r.html", "<!DOCTYPE html>"),
+        ("r.HTM", "<!DOCTYPE html>"),
+        ("r.txt", "make test"),
+    ] {
         let ran = assay(&dir, &["report", "b", "-o", name], b"");
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{ran:?}");
         assert!(std::fs::read_to_string(dir.path().join(name)).unwrap().starts_with(head), "{name}");

@@ -159,8 +159,14 @@ fn full_evidence() -> Value {
     observed.folded =
         vec![Fold { rule: "pid".into(), from: "/x.7".into(), to: Name::from_canonical("/x.${PID}") }];
     observed.programs.insert("/gone".into(), Err("it is no longer there".into()));
-    observed.processes =
-        vec![ProcessFacts { pid: 7, ppid: 1, programs: vec![vec!["a".into()]], status: Some(9) }];
+    observed.processes = vec![ProcessFacts {
+        pid: 7,
+        ppid: 1,
+        programs: vec![vec!["a".into()]],
+        status: Some(9),
+        began_us: Some(1),
+        ended_us: Some(2),
+    }];
     observed.endpoints = vec![
         Endpoint {
             proto: "tcp".into(),

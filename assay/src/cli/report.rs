@@ -12,7 +12,7 @@ use crate::evidence::retold::{BundleFacts, Retelling};
 use crate::exit::Exit;
 use crate::report::basis::Basis;
 use crate::report::text::Paint;
-use crate::report::{markdown, plain};
+use crate::report::{html, markdown, plain};
 
 /// Flags of `assay report`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,8 @@ pub struct Args {
 /// What a report is made as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
+    /// One file for a browser, which loads nothing else.
+    Html,
     /// For a pull request or a wiki.
     Markdown,
     /// For a terminal.
@@ -42,6 +44,7 @@ impl Format {
     fn of(path: &Path) -> Self {
         let ending = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
         match ending.as_ref().and_then(|ending| ending.to_str()) {
+            Some("html" | "htm") => Self::Html,
             Some("md" | "markdown") => Self::Markdown,
             _ => Self::Text,
         }
@@ -59,6 +62,7 @@ pub fn run(args: &Args, out: &Output) -> Exit {
     let is_for_terminal = args.output.is_none() && out.is_colored();
     let paint = if is_for_terminal { Paint::Colored } else { Paint::Plain };
     let write = |writer: &mut dyn Write| match format {
+        Format::Html => html::write(writer, &evidence, basis),
         Format::Markdown => markdown::write(writer, &evidence, basis),
         Format::Text => plain::write(writer, &evidence, basis, paint),
     };

@@ -60,7 +60,7 @@ pub struct Args {
         help_heading = "Record"
     )]
     profile_format: FormatWord,
-    /// Where the report goes; otherwise the profile's path with `.report.md`.
+    /// Where the report goes, HTML if the name ends in `.html`; otherwise the profile's path with `.report.md`.
     #[arg(long, value_name = "FILE", requires = "profile", help_heading = "Record")]
     profile_report: Option<PathBuf>,
     /// Write the canonical evidence bundle; needs `--profile`.

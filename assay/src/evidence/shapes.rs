@@ -166,6 +166,12 @@ fn observed() -> Shape {
         always("pid", Shape::Between(0, u32::MAX.into()), "its id"),
         always("ppid", Shape::Between(0, u32::MAX.into()), "its parent's id"),
         sometimes("status", Shape::Between(0, u32::MAX.into()), "as wait(2) has it"),
+        sometimes(
+            "began_us",
+            Shape::Count,
+            "first seen, in microseconds since the command's first instruction",
+        ),
+        sometimes("ended_us", Shape::Count, "seen to end, likewise"),
         always("programs", list(list(Shape::Text)), "the argument lists of the programs it ran, in order"),
     ]);
     Shape::Object(vec![

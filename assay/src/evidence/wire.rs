@@ -167,6 +167,8 @@ fn process(process: &ProcessFacts) -> Object {
     object.set("pid", Value::count(process.pid.into()));
     object.set("ppid", Value::count(process.ppid.into()));
     object.set_some("status", process.status.map(|status| Value::count(u64::from(status as u32))));
+    object.set_some("began_us", process.began_us.map(Value::count));
+    object.set_some("ended_us", process.ended_us.map(Value::count));
     object.set("programs", list(&process.programs, |argv| list(argv, |text| text.as_str().into())));
     object
 }
@@ -323,6 +325,7 @@ fn read_process(reader: &Reader<'_>) -> Result<ProcessFacts, WireError> {
             .count(key)
             .and_then(|count| u32::try_from(count).map_err(|_| wrong(&reader.at(key), "too large")))
     };
+    let moment = |key| reader.object.get(key).map(|_| reader.count(key)).transpose();
     let programs = reader
         .array("programs")?
         .iter()
@@ -338,6 +341,8 @@ fn read_process(reader: &Reader<'_>) -> Result<ProcessFacts, WireError> {
         ppid: number("ppid")?,
         programs,
         status: if reader.object.contains("status") { Some(number("status")? as i32) } else { None },
+        began_us: moment("began_us")?,
+        ended_us: moment("ended_us")?,
     })
 }
 

@@ -156,7 +156,7 @@ pub struct Fold {
 }
 
 /// A process of the run, for the report's tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProcessFacts {
     /// Its id.
     pub pid: u32,
@@ -166,4 +166,8 @@ pub struct ProcessFacts {
     pub programs: Vec<Vec<String>>,
     /// The exit word of `wait(2)`, when it was seen to end.
     pub status: Option<i32>,
+    /// When it was first seen, in microseconds since the command's first instruction; older records do not say.
+    pub began_us: Option<u64>,
+    /// When it was seen to end, likewise.
+    pub ended_us: Option<u64>,
 }

@@ -17,6 +17,10 @@ pub struct Process {
     pub programs: Vec<(PathRef, Vec<Vec<u8>>)>,
     /// How it ended, as wait(2) tells it.
     pub status: Option<i32>,
+    /// When it was first seen, in nanoseconds since the command's first instruction.
+    pub began_ns: u64,
+    /// When it ended, likewise.
+    pub ended_ns: Option<u64>,
 }
 
 /// The processes and threads of a run.
@@ -64,7 +68,7 @@ impl ProcessTable {
             execs: 0,
             threads: 0,
         };
-        table.born(root_pid, 0);
+        table.born(root_pid, 0, 0);
         table
     }
 
@@ -73,14 +77,14 @@ impl ProcessTable {
         if observation.tid != self.last_tid {
             self.last_tid = observation.tid;
             if !self.latest.contains_key(&observation.pid) {
-                self.born(observation.pid, observation.ppid);
+                self.born(observation.pid, observation.ppid, observation.t_ns);
             }
             self.tasks.insert(observation.tid, observation.pid);
         }
         match &observation.act {
             Act::Fork { child_pid, child_tid } => {
                 if child_pid == child_tid {
-                    self.born(*child_pid, observation.pid);
+                    self.born(*child_pid, observation.pid, observation.t_ns);
                 } else {
                     self.threads += 1;
                     self.tasks.insert(*child_tid, *child_pid);
@@ -99,13 +103,14 @@ impl ProcessTable {
             Act::Exit { status } if observation.pid == observation.tid => {
                 if let Some(&index) = self.latest.get(&observation.pid) {
                     self.processes[index].status = Some(*status);
+                    self.processes[index].ended_ns = Some(observation.t_ns);
                 }
             }
             _ => {}
         }
     }
 
-    fn born(&mut self, pid: u32, parent: u32) {
+    fn born(&mut self, pid: u32, parent: u32, began_ns: u64) {
         self.tasks.insert(pid, pid);
         if self.processes.len() >= MAX_PROCESSES {
             self.untold += 1;
@@ -120,10 +125,18 @@ impl ProcessTable {
             if self.processes[index].ppid == 0 {
                 self.processes[index].ppid = parent;
             }
+            self.processes[index].began_ns = self.processes[index].began_ns.min(began_ns);
             return;
         }
         self.latest.insert(pid, self.processes.len());
-        self.processes.push(Process { pid, ppid: parent, programs: Vec::new(), status: None });
+        self.processes.push(Process {
+            pid,
+            ppid: parent,
+            programs: Vec::new(),
+            status: None,
+            began_ns,
+            ended_ns: None,
+        });
     }
 
     /// What the process runs now, or did `back` programs ago; of one that has run none, what its parent ran. With the

@@ -344,6 +344,8 @@ impl Settling<'_> {
                     })
                     .collect(),
                 status: process.status,
+                began_us: Some(process.began_ns / 1000),
+                ended_us: process.ended_ns.map(|ns| ns / 1000),
             })
             .collect()
     }

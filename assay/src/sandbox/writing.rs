@@ -1,5 +1,8 @@
 //! Writes the artifacts that are made when the run is over, each whole or not at all.
 
+use std::io::{self, Write};
+use std::path::Path;
+
 use super::artifact::{ArtifactError, Target, Written};
 use super::recorder::{Ended, ObserverEnd, Recorded, Targets};
 use crate::enforce::status::brief;
@@ -11,7 +14,7 @@ use crate::policy::builtin;
 use crate::profile::suggest;
 use crate::profile::suggest::protect::Protected;
 use crate::report::basis::Basis;
-use crate::report::markdown;
+use crate::report::{html, markdown};
 
 /// Writes what was asked for; tells what is in place and what is not.
 pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) {
@@ -59,11 +62,16 @@ fn write_files(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: 
         keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
     }
     if let Some(Ok(target)) = targets.of("report") {
-        keep(
-            "report",
-            target.write(targets.owner, |out| markdown::write(out, evidence, Basis::Run)),
-            recorded,
-        );
+        keep("report", target.write(targets.owner, |out| report(out, evidence, target.path())), recorded);
+    }
+}
+
+/// The report as its name asks for it.
+fn report(out: &mut dyn Write, evidence: &Evidence, path: &Path) -> io::Result<()> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    match ending.as_deref() {
+        Some("html" | "htm") => html::write(out, evidence, Basis::Run),
+        Some(_) | None => markdown::write(out, evidence, Basis::Run),
     }
 }
 

@@ -90,6 +90,7 @@ pub const OUTSIDE: &[(&str, &[&str])] = &[
     ("clap", &["assay/src/cli/"]),
     ("domain", &["assay/src/observe/dns.rs", "assay/src/observe/dns/"]),
     ("aes_gcm", &["assay/src/observe/quic.rs", "assay/src/observe/quic/"]),
+    ("maud", &["assay/src/report/html/"]),
     ("hmac", &["assay/src/observe/quic.rs"]),
     ("serde_saphyr", &["assay/src/policy/", "assay/src/canon/yaml.rs"]),
 ];

@@ -23,8 +23,10 @@ fn full() -> Evidence {
             ppid: 0,
             programs: vec![vec!["a".into(), "- b: #c".into()], vec![]],
             status: Some(256),
+            began_us: Some(0),
+            ended_us: Some(1500),
         },
-        ProcessFacts { pid: 8, ppid: 7, programs: vec![], status: None },
+        ProcessFacts { pid: 8, ppid: 7, programs: vec![], status: None, ..ProcessFacts::default() },
     ];
     evidence.observed.counters =
         BTreeMap::from([("observations".into(), u64::MAX), ("failed.ENOENT".into(), 3)]);

@@ -614,13 +614,30 @@ fn the_tree_of_processes_is_told_in_order_of_birth() {
     run.exec("/bin/a", None, &["a", "/home/u/x"]).fork(1300);
     run.pid = 1300;
     run.exec("/bin/b", None, &["b"]).act(Act::Exit { status: 256 }, CallResult::Ok);
+    for (at, observation) in run.observations.iter_mut().enumerate() {
+        observation.t_ns = 2_000_500 * at as u64;
+    }
     let canonical = canonicalize(context(&["a"], 1234), &run.observations);
     let strings = |argv: &[&str]| argv.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     assert_eq!(
         canonical.processes,
         [
-            ProcessFacts { pid: 1234, ppid: 0, programs: vec![strings(&["a", "${HOME}/x"])], status: None },
-            ProcessFacts { pid: 1300, ppid: 1234, programs: vec![strings(&["b"])], status: Some(256) },
+            ProcessFacts {
+                pid: 1234,
+                ppid: 0,
+                programs: vec![strings(&["a", "${HOME}/x"])],
+                status: None,
+                began_us: Some(0),
+                ended_us: None
+            },
+            ProcessFacts {
+                pid: 1300,
+                ppid: 1234,
+                programs: vec![strings(&["b"])],
+                status: Some(256),
+                began_us: Some(2000),
+                ended_us: Some(6001)
+            },
         ]
     );
     assert_eq!(canonical.programs.keys().collect::<Vec<_>>(), ["/bin/a", "/bin/b"]);

@@ -70,12 +70,19 @@ fn what_matters_stands_first() {
     }
     evidence.coverage.ledger.admit(Kind::Fs, "io-uring", "3 times");
     evidence.observed.processes = vec![
-        ProcessFacts { pid: 5, ppid: 0, programs: vec![vec!["make".into()]], status: Some(512) },
+        ProcessFacts {
+            pid: 5,
+            ppid: 0,
+            programs: vec![vec!["make".into()]],
+            status: Some(512),
+            ..ProcessFacts::default()
+        },
         ProcessFacts {
             pid: 6,
             ppid: 5,
             programs: vec![vec!["sh".into(), "-c".into(), "a | b".into()]],
             status: Some(9),
+            ..ProcessFacts::default()
         },
     ];
     has(
@@ -174,7 +181,7 @@ proptest! {
             ];
             let mut evidence = samples::evidence(effects, Vec::new());
             evidence.identity.command = vec![name.to_owned()];
-            evidence.observed.processes = vec![ProcessFacts { pid: 1, ppid: 0, programs: vec![vec![name.to_owned()]], status: None }];
+            evidence.observed.processes = vec![ProcessFacts { pid: 1, ppid: 0, programs: vec![vec![name.to_owned()]], ..ProcessFacts::default() }];
             evidence.observed.env_removed = vec![name.to_owned()];
             evidence.observed.roots.insert("HOME".into(), name.to_owned());
             evidence.coverage.ledger.admit(Kind::Net, name, name);
