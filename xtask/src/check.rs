@@ -6,9 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::ebpf;
 use crate::step::{self, command, run};
-use crate::{kernel, python, vm};
+use crate::{browser, ebpf, kernel, python, vm};
 
 /// Runs all of it; stops at the first step that fails.
 pub fn check() -> Result<()> {
@@ -27,6 +26,23 @@ pub fn check() -> Result<()> {
     let verified = ebpf::execute(ebpf::Command::Verify)?;
     if verified != ExitCode::SUCCESS {
         not_run.push("cargo xtask ebpf verify: this machine has another compiler or linker".to_owned());
+    }
+
+    match browser::missing() {
+        None => {
+            run(command("cargo").args([
+                "clippy",
+                "--package",
+                "assay",
+                "--test",
+                "browser",
+                "--",
+                "-Dwarnings",
+            ]))?;
+            println!("$ cargo xtask browser");
+            browser::execute(&browser::Options::default())?;
+        }
+        Some(missing) => not_run.push(format!("cargo xtask browser: {missing}")),
     }
 
     println!("$ cargo xtask kernel");

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod again;
 mod bench;
+mod browser;
 mod check;
 mod ebpf;
 mod fuzz;
@@ -49,6 +50,8 @@ enum Command {
     },
     /// The kernel tests on Debian's 6.1 kernel in QEMU, booted in several ways.
     Vm(vm::Options),
+    /// The HTML report in a headless Chromium.
+    Browser(browser::Options),
     /// Hold traces against strace's, and write the table in docs/oracle.md.
     Oracle,
     /// Write docs/formats/schema anew, from the formats as the program has them.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Test => check::test().map(|()| ExitCode::SUCCESS),
         Command::Kernel { filters } => kernel::execute(&filters, &[]).map(|_| ExitCode::SUCCESS),
         Command::Vm(options) => vm::execute(&options).map(|_| ExitCode::SUCCESS),
+        Command::Browser(options) => browser::execute(&options).map(|()| ExitCode::SUCCESS),
         Command::Oracle => oracle::execute().map(|()| ExitCode::SUCCESS),
         Command::Schema => schema::execute().map(|()| ExitCode::SUCCESS),
         Command::Fuzz(options) => fuzz::execute(&options).map(|()| ExitCode::SUCCESS),

@@ -2,12 +2,11 @@
 
 use anyhow::{Result, bail};
 
-use crate::ebpf;
-use crate::python;
 use crate::step::{command, find, output, run};
+use crate::{browser, ebpf, python};
 
 /// Debian's packages, by what they are for. The README names the same ones; a test compares.
-pub const PACKAGES: [(&str, &[&str]); 8] = [
+pub const PACKAGES: [(&str, &[&str]); 9] = [
     (
         "the kernel half: a compiler with its library sources, and the LLVM its linker is built on",
         &[
@@ -50,6 +49,10 @@ pub const PACKAGES: [(&str, &[&str]); 8] = [
     ("terminals, attributes, networks", &["tmux", "vim-tiny", "less", "procps", "attr", "iproute2"]),
     ("checking signatures from outside", &["openssl"]),
     ("an ordinary user with capabilities", &["libcap2-bin"]),
+    (
+        "the report in a browser, whether it is valid, and its pictures",
+        &["chromium-headless-shell", "python3-html5lib", "fonts-inter", "fonts-jetbrains-mono", "optipng"],
+    ),
 ];
 
 /// Installs what is missing.
@@ -72,6 +75,7 @@ pub fn execute() -> Result<()> {
             .env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
     python::setup();
+    browser::setup();
     ebpf::execute(ebpf::Command::Setup).map(drop)
 }
 
