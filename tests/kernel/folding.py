@@ -703,12 +703,7 @@ class Folder:
             return None
         if not proof.temp and not proof.is_in_tmp:
             return self.beside(name, proof)
-        end = len(name)
-        while True:
-            dot = name[:end].rfind(".")
-            if dot <= 0 or end - dot > 6:
-                break
-            end = dot
+        end = self.before_extensions(name)
         if proof.is_directory and end < len(name):
             return None
         part = re.search(f"{PART}*\\Z", name[:end])[0]
@@ -721,7 +716,23 @@ class Folder:
                 return start + kept, end
         return start, end
 
+    @staticmethod
+    def before_extensions(name):
+        end = len(name)
+        while True:
+            dot = name[:end].rfind(".")
+            if dot <= 0 or end - dot > 6:
+                return end
+            end = dot
+
     def beside(self, name, proof):
+        end = self.before_extensions(name)
+        whole = re.search(f"{PART}*\\Z", name[:end])[0]
+        drawn = whole[-8:]
+        if not proof.is_directory and len(proof.life.moved) == 1 and re.fullmatch("[a-z0-9_]{8}", drawn) and (
+                whole[:-8] == "" or whole[-9] == "_") and not self.words.is_of_words(drawn) and (
+                not self.words.is_of_words(whole)):
+            return end - 8, end
         drawn = name[-6:]
         if proof.is_directory or not re.fullmatch("[A-Za-z0-9]{6}", drawn):
             return None

@@ -31,14 +31,7 @@ pub fn drawn_part(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
     if !proof.is_in_temp && !proof.is_in_tmp {
         return drawn_beside_its_target(name, proof);
     }
-    // Extensions, from the right: up to five characters and their dot.
-    let mut end = name.len();
-    while let Some(dot) = name[..end].iter().rposition(|&byte| byte == b'.')
-        && end - dot <= 6
-        && dot > 0
-    {
-        end = dot;
-    }
+    let end = before_extensions(name);
     // mkdtemp draws the end of the name. A directory with an extension (`openpgp-revocs.d`) was named by somebody.
     if proof.is_directory && end < name.len() {
         return None;
@@ -53,6 +46,18 @@ pub fn drawn_part(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
     let kept = [8, 10].into_iter().filter_map(|drawn| part.len().checked_sub(drawn));
     let kept = kept.filter(|kept| *kept > 0).find(|kept| part[kept - 1] == b'_').unwrap_or(0);
     Some((start + kept, end))
+}
+
+/// Where the extensions of a name begin: from the right, up to five characters and their dot.
+fn before_extensions(name: &[u8]) -> usize {
+    let mut end = name.len();
+    while let Some(dot) = name[..end].iter().rposition(|&byte| byte == b'.')
+        && end - dot <= 6
+        && dot > 0
+    {
+        end = dot;
+    }
+    end
 }
 
 /// What binutils and zip put before the six characters that mkstemp draws for them, and their programs that do.
@@ -75,9 +80,15 @@ pub fn is_drawn_by(program: &[u8], name: &[u8]) -> bool {
     })
 }
 
-/// The six characters that mkstemp drew at the end of a file's name: of a program known to call its files so, or of one
-/// that made the file what it is called now; then the name is not of words, and they have to be of two kinds.
+/// The characters that mkstemp drew in a file's name: of a program known to call its files so, or of one that made the
+/// file what it is called now, and then they are not of words. glibc draws six at the end, which have to be of two kinds.
 fn drawn_beside_its_target(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usize)> {
+    if proof.is_moved
+        && !proof.is_directory
+        && let Some(eight) = drawn_by_python(name)
+    {
+        return Some(eight);
+    }
     let start = name.len().checked_sub(6)?;
     let drawn = &name[start..];
     let kinds: [fn(&u8) -> bool; 3] = [u8::is_ascii_lowercase, u8::is_ascii_uppercase, u8::is_ascii_digit];
@@ -88,6 +99,21 @@ fn drawn_beside_its_target(name: &[u8], proof: &Proof<'_>) -> Option<(usize, usi
         && drawn.iter().all(u8::is_ascii_alphanumeric)
         && (proof.is_drawn_by_maker || is_moved);
     is_drawn.then_some((start, name.len()))
+}
+
+/// The eight that Python draws, with underscores among them, before the extensions: all since the last sign, or what an
+/// underscore stands before.
+fn drawn_by_python(name: &[u8]) -> Option<(usize, usize)> {
+    let end = before_extensions(name);
+    let part = name[..end].iter().rposition(|byte| !is_part(byte)).map_or(0, |last| last + 1);
+    let start = end.checked_sub(8).filter(|&start| start >= part)?;
+    let is_whole = start == part || name[start - 1] == b'_';
+    let is_of_its_kind = |byte: &u8| is_part(byte) && !byte.is_ascii_uppercase();
+    let is_drawn = is_whole
+        && name[start..end].iter().all(is_of_its_kind)
+        && !is_of_words(&name[start..end])
+        && !is_of_words(&name[part..end]);
+    is_drawn.then_some((start, end))
 }
 
 fn is_part(byte: &u8) -> bool {

@@ -259,10 +259,27 @@ fn what_mkstemp_drew_beside_the_target_folds_whatever_word_chance_made() {
         ("zij9g5jV", "zi${RANDOM}"),
         ("d.zip.aB3xY9", "d.zip.${RANDOM}"),
         ("1234aB3xY9", "1234${RANDOM}"),
+        // Python's eight have underscores, and may be small letters alone.
+        (".replaced.npuci_la", ".replaced.${RANDOM}"),
+        (".own-abcdqfgh", ".own-${RANDOM}"),
+        ("own_a1cd_f_h.json", "own_${RANDOM}.json"),
+        ("_npuci__.tmp.1", "${RANDOM}.tmp.1"),
     ] {
         assert_eq!(fold(name.as_bytes(), &moved).unwrap().text, want, "{name}");
     }
-    for name in ["settings.new", "configNew", "secrets", "SharedMemory", "worker01", "database.tmp"] {
+    for name in [
+        "settings.new",
+        "configNew",
+        "secrets",
+        "SharedMemory",
+        "worker01",
+        "database.tmp",
+        "own.settings",
+        "own.my_notes.json",
+        "own.abcdqfg",
+        "own.abcdqfghi",
+        "own.my_segment",
+    ] {
         assert_eq!(fold(name.as_bytes(), &moved), None, "{name}");
     }
     // strip copies back what it wrote, and removes it. Of another program a name that looks so is its own.
