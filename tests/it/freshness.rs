@@ -44,6 +44,10 @@ fn the_table_of_stability_has_every_workload_and_ten_runs_of_each() {
         .map(|(name, _)| name)
         .filter(|name| is_name(name))
         .collect();
+    let agents = read("tests/kernel/stability/agents.rs");
+    known.extend(
+        agents.split('"').skip(1).step_by(2).filter(|text| text.starts_with("agent_") && is_name(text)),
+    );
     known.sort_unstable();
     let (_, table) = page.split_once("| workload | runs |").expect("the table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));

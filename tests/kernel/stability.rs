@@ -4,6 +4,7 @@
 //! `ASSAY_STABILITY_RUNS=10 ASSAY_STABILITY_TABLE=FILE cargo xtask kernel stability` writes the table of
 //! docs/stability.md. `ASSAY_STABILITY_KEEP=DIRECTORY` keeps what each run left, to compare two that differ.
 
+mod agents;
 mod circumstances;
 mod difference;
 mod undo;
@@ -139,8 +140,8 @@ fn keep(name: &str, turn: usize, record: &Record) {
     fs::copy(&record.trace, folder.join(format!("{turn}.trace"))).expect("kept");
 }
 
-/// Holds a workload to its promise.
-fn check(workload: &Workload) {
+/// Holds a workload to its promise. Returns the evidence of its first run; `None` where it cannot run.
+fn check(workload: &Workload) -> Option<Value> {
     let name = workload.name;
     let mut needs = vec![
         Need::Root,
@@ -153,7 +154,7 @@ fn check(workload: &Workload) {
     ];
     needs.extend(workload.programs.iter().map(|program| Need::Program(program)));
     if !are_met(&format!("stability::{name}"), &needs) {
-        return;
+        return None;
     }
     let mut first: Option<Record> = None;
     let (mut ids, mut names, mut rules) = (BTreeSet::new(), 0, BTreeSet::new());
@@ -239,6 +240,7 @@ fn check(workload: &Workload) {
         });
         write_row(workload, ids.len(), &first, names, &rules, "ok");
     }
+    Some(first.evidence)
 }
 
 /// Two runs with one id: the same digest and profile; and where they ran the same programs, the same run root and
