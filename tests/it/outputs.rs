@@ -185,6 +185,76 @@ fn hostile_profiles_are_refused_with_two_and_a_reason() {
     assert_eq!(assay(&["profile", "merge", "/nonexistent"]).status.code(), Some(2));
 }
 
+/// As of a policy, since a profile is one: file, line, column, what to write, and every fault at once.
+#[test]
+fn a_bad_profile_is_told_with_its_place_and_what_to_write() {
+    let files = Files::new();
+    let head = "api_version: assay/v1\nfs:\n  allow:\n";
+    for (text, wanted) in [
+        ("", vec![":1:1: the file is empty; begin with `api_version: assay/v1`"]),
+        ("{}", vec![":1:1: no policy: none of its keys is a policy's; begin with"]),
+        (
+            &*format!("{head}    - {{path: /a, access: [raed]}}\n    - \"\"\n"),
+            vec![
+                ":4:27: unknown access `raed`; did you mean `read`?",
+                ":5:7: expected a path, found an empty string;",
+            ],
+        ),
+        (&format!("{head}   - /a\n  - /b\n"), vec![":5:5: not YAML: "]),
+        ("\u{1f}not\u{2028}text", vec![":1:1: "]),
+        (
+            r#"{"runs": -1, "policy": {"api_version": "assay/v1"}, "rules": [], "left_out": []}"#,
+            vec![": read what `merge --format json` wrote: runs: "],
+        ),
+    ] {
+        let bad = files.write("bad.yaml", text);
+        let output = assay(&["profile", "merge", &bad]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        for (line, wanted) in stderr.lines().zip(&wanted) {
+            assert!(line.contains(&format!("bad.yaml{wanted}")), "{wanted}: {stderr}");
+        }
+        assert_eq!(stderr.lines().count(), wanted.len(), "{stderr}");
+    }
+    let bundle = assay(&["profile", "merge", &files.write("run.tar.gz", of(harmless()))]);
+    assert!(String::from_utf8_lossy(&bundle.stderr).contains("`assay evidence diff`"), "{bundle:?}");
+}
+
+/// Names of every kind, denies beside their allows, many rules: what is written is read as a policy and as a profile.
+#[test]
+fn what_merge_writes_is_a_policy() {
+    let files = Files::new();
+    let names = [
+        "/a b: {#",
+        "/a\\x0ab",
+        "/- x",
+        "/\u{e9}\u{1f600}",
+        "/'\"",
+        "/~",
+        "/x # y",
+        "/null",
+        "${HOME}/*",
+        "/a/*/b",
+    ];
+    let mut text = "api_version: assay/v1\nfs:\n  allow:\n".to_owned();
+    let odd = names.iter().map(|name| format!("    - {{path: {name:?}, access: [write]}}\n"));
+    text.extend(odd.chain((0..3_000).map(|number| format!("    - /srv/{number}\n"))));
+    text += "  deny:\n    - /srv/1\n    - {path: /srv/2, access: [read]}\n    - {path: /srv/2, access: [write]}\n";
+    let (first, second) =
+        (files.write("first.yaml", &text), files.write("second.yaml", "api_version: assay/v1\n"));
+    for format in ["yaml", "json"] {
+        let merged = assay(&["profile", "merge", "--format", format, &first, &second]);
+        assert_eq!(merged.status.code(), Some(0), "{merged:?}");
+        let written = files.write(&format!("merged.{format}"), &merged.stdout);
+        let difference = assay(&["profile", "diff", &first, &written]);
+        assert_eq!(difference.status.code(), Some(0), "{difference:?}");
+        if format == "yaml" {
+            let checked = assay(&["policy", "check", &written]);
+            assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+        }
+    }
+}
+
 /// What a profile allows is what the evidence beside it makes of it: files of both kinds can be mixed, an empty profile
 /// says nothing, and the order is no matter.
 #[test]

@@ -9,12 +9,13 @@ use crate::canon::value::{Object, Value};
 use crate::cli::output::Output;
 use crate::evidence::wire as evidence_wire;
 use crate::exit::Exit;
+use crate::policy::path::Context;
 use crate::profile::diff::{self, Change};
 use crate::profile::effect::Effect;
 use crate::profile::merge::{Merged, Rule, merge};
 use crate::profile::name::harmless;
 use crate::profile::suggest::suggest;
-use crate::profile::wire::{self, Format, Profile};
+use crate::profile::wire::{self, Comments, Format, Profile};
 use crate::report::json::to_text;
 use crate::sandbox::writing::protected;
 
@@ -107,17 +108,57 @@ const MAX_BYTES: u64 = 1 << 28;
 fn read(path: &Path) -> Result<Input, String> {
     let bytes = super::evidence::input::read_small(path, MAX_BYTES).map_err(|error| error.to_string())?;
     let name = crate::profile::name::Name::from_bytes(path.as_os_str().as_encoded_bytes());
-    let text = String::from_utf8(bytes).map_err(|_| format!("{name}: not UTF-8"))?;
-    let value = evidence_wire::parse(&text).map_err(|error| format!("{name}: {error}"))?;
+    if bytes.starts_with(GZIP) {
+        return Err(format!(
+            "{name}: a compressed file, as bundles are: `assay evidence diff` compares those"
+        ));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| format!("{name}: not UTF-8; profiles and evidence profiles are text"))?;
+    let value = match evidence_wire::parse(&text) {
+        Ok(value) => value,
+        Err(error) => return Err(complaints(name.as_str(), &text).unwrap_or(format!("{name}: {error}"))),
+    };
     if evidence_wire::claims_to_be(&value) {
         let evidence = evidence_wire::from_value(&value).map_err(|error| format!("{name}: {error}"))?;
         let profile = suggest(&evidence.identity.effects, &evidence.observed.folded, &protected(&evidence));
         return Ok(Input::Evidence { effects: evidence.identity.effects, profile });
     }
-    let merged = super::schemas::profile_merge_output().check(&value).is_ok();
     // What `merge --format json` wrote has its profile beside the counts.
-    let merged = value.as_object().filter(|_| merged).and_then(|object| object.get("policy"));
+    let has_counts =
+        value.as_object().is_some_and(|object| object.contains("policy") && object.contains("runs"));
+    let merged = if has_counts {
+        let checked = super::schemas::profile_merge_output().check(&value);
+        checked.map_err(|mismatch| format!("{name}: read what `merge --format json` wrote: {mismatch}"))?;
+        value.as_object().and_then(|object| object.get("policy"))
+    } else {
+        None
+    };
+    if merged.is_none()
+        && text.len() <= SURELY_A_POLICY
+        && let Some(complaints) = complaints(name.as_str(), &text)
+    {
+        return Err(complaints);
+    }
     wire::from_value(merged.unwrap_or(&value)).map(Input::Profile).map_err(|error| format!("{name}: {error}"))
+}
+
+/// A profile of more bytes can have more rules than a policy may have. It is read all the same.
+const SURELY_A_POLICY: usize = 1 << 18;
+
+/// How a compressed file begins.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// What the reader of policies says is wrong, where, and what to write instead: a profile is a policy.
+fn complaints(name: &str, text: &str) -> Option<String> {
+    let mut problems = Vec::new();
+    let node = crate::policy::yaml::read(name, text.as_bytes(), &mut problems);
+    if let Some(node) = node {
+        crate::policy::parse::parse(name, &node, &Context::symbolic(), &mut problems);
+    }
+    problems.sort();
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn run_merge(args: &MergeArgs, out: &Output) -> Exit {
@@ -130,7 +171,7 @@ fn run_merge(args: &MergeArgs, out: &Output) -> Exit {
         match read(file) {
             Ok(input) => profiles.push(input.profile()),
             Err(error) => {
-                out.error(&error);
+                error.lines().for_each(|line| out.error(line));
                 is_bad = true;
             }
         }
@@ -147,6 +188,12 @@ fn run_merge(args: &MergeArgs, out: &Output) -> Exit {
         MergeFormat::Yaml => merged.profile.write(&merged.comments(), Format::Yaml),
         MergeFormat::Json => merged_json(&merged),
     };
+    if text.len() > SURELY_A_POLICY
+        && let Some(complaint) =
+            complaints("the merged profile", &merged.profile.write(&Comments::default(), Format::Yaml))
+    {
+        out.warning(&format!("it can be merged and compared, but --policy will refuse it: {complaint}"));
+    }
     print(text.as_bytes(), Exit::Success, out)
 }
 
@@ -179,7 +226,7 @@ fn run_diff(args: &DiffArgs, out: &Output) -> Exit {
         (Ok(first), Ok(second)) => (first, second),
         (first, second) => {
             for error in [first.err(), second.err()].into_iter().flatten() {
-                out.error(&error);
+                error.lines().for_each(|line| out.error(line));
             }
             return Exit::Refused;
         }

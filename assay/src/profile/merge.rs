@@ -1,9 +1,8 @@
 //! Many profiles → one: what all runs needed, and what only some did. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::roots::is_beneath;
-use super::suggest::protect::merged_denies;
+use super::grants::Grants;
 use super::wire::{Comments, Grant, Profile, Section};
 
 /// A merged profile, and in how many of the runs each of its rules was needed.
@@ -46,41 +45,22 @@ pub fn rules(profile: &Profile) -> Vec<Rule> {
     rules
 }
 
-/// Whether a profile allows what a rule of another one does: by the same rule, or by one for a directory above.
-pub fn allows(profile: &Profile, rule: &Rule) -> bool {
-    match (rule.section, rule.grant) {
-        (Section::Fs, Some(grant)) => profile.fs.iter().any(|(path, grants)| {
-            let has = grants.contains(&grant) || (grant == Grant::List && grants.contains(&Grant::Read));
-            has && is_beneath(&rule.text, path)
-        }),
-        (Section::Fs, None) => false,
-        (Section::Net, _) => profile.net.contains(&rule.text),
-        (Section::Exec, _) => match &profile.exec {
-            Some(programs) => programs.iter().any(|path| is_beneath(&rule.text, path)),
-            // Without a list of programs, the execute access of `fs` decides.
-            None => profile
-                .fs
-                .iter()
-                .any(|(path, grants)| grants.contains(&Grant::Execute) && is_beneath(&rule.text, path)),
-        },
-    }
-}
-
 /// Merges profiles; a rule is kept when at least `min_runs` of them allow what it does.
 pub fn merge(profiles: &[Profile], min_runs: usize) -> Merged {
     let mut seen_in = BTreeMap::new();
     let mut left_out = BTreeMap::new();
-    let mut merged = Profile { deny: merged_denies(profiles), ..Profile::default() };
+    let grants: Vec<Grants<'_>> = profiles.iter().map(Grants::of).collect();
+    let mut merged = Profile { deny: merged_denies(profiles, &grants, min_runs), ..Profile::default() };
     // One run without a list of programs had a program that no list can name.
     let is_listed = profiles.iter().all(|profile| profile.exec.is_some());
     if is_listed && !profiles.is_empty() {
-        merged.exec = Some(std::collections::BTreeSet::new());
+        merged.exec = Some(BTreeSet::new());
     }
     for rule in profiles.iter().flat_map(rules) {
         if seen_in.contains_key(&rule) || left_out.contains_key(&rule) {
             continue;
         }
-        let count = profiles.iter().filter(|profile| allows(profile, &rule)).count();
+        let count = grants.iter().filter(|grants| grants.allow(&rule)).count();
         if count < min_runs {
             left_out.insert(rule, count);
             continue;
@@ -107,13 +87,39 @@ pub fn merge(profiles: &[Profile], min_runs: usize) -> Merged {
     Merged { profile: merged, seen_in, left_out, runs: profiles.len() }
 }
 
+/// Denies of several profiles: an access to a path stays denied where one denies it, and fewer than `min_runs` of the others
+/// grant something that it would narrow.
+fn merged_denies(
+    profiles: &[Profile],
+    grants: &[Grants<'_>],
+    min_runs: usize,
+) -> BTreeMap<String, BTreeSet<Grant>> {
+    let paths: BTreeSet<&String> = profiles.iter().flat_map(|profile| profile.deny.keys()).collect();
+    let is_denied = |path: &str, access: Grant| {
+        let others = grants.iter().filter(|one| !one.deny(path, access));
+        let needed = others.clone().filter(|one| one.concern(path, access)).count();
+        others.count() < grants.len() && needed < min_runs.max(1)
+    };
+    let mut merged = BTreeMap::new();
+    for path in paths {
+        let accesses: BTreeSet<Grant> =
+            Grant::ALL.into_iter().filter(|access| is_denied(path, *access)).collect();
+        if accesses.len() == Grant::ALL.len() {
+            merged.insert(path.clone(), BTreeSet::new());
+        } else if !accesses.is_empty() {
+            merged.insert(path.clone(), accesses);
+        }
+    }
+    merged
+}
+
 impl Merged {
     /// `seen_in: n/m` beside each rule.
     pub fn comments(&self) -> Comments {
         let mut header = vec![
             format!(
-                "What {} runs did, as a policy: it allows this, and what `base: system` adds.",
-                self.runs
+                "What {} did, as a policy: it allows this, and what `base: system` adds.",
+                if self.runs == 1 { "1 run".to_owned() } else { format!("{} runs", self.runs) }
             ),
             format!("seen_in: n/{} says how many of them needed a rule", self.runs),
         ];
@@ -145,11 +151,10 @@ impl Merged {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
+    use crate::profile::effort::counting::check_growth_from;
     use crate::profile::wire::{Format, parse};
 
     fn profile(fs: &[(&str, &[Grant])], net: &[&str], exec: &[&str]) -> Profile {
@@ -187,6 +192,39 @@ mod tests {
         let text = both.profile.write(&both.comments(), Format::Yaml);
         assert_eq!(parse(&text).unwrap(), both.profile);
         assert_eq!(merge(std::slice::from_ref(&a), 1).profile, a);
+    }
+
+    /// What the runs of a profile did that had to write there, so that it denies nothing.
+    #[test]
+    fn a_path_that_fewer_runs_needed_stays_closed() {
+        let all = profile(&[("/w", &[Grant::Read, Grant::Write])], &[], &[]);
+        let closed = BTreeMap::from([("/w/hooks".to_owned(), BTreeSet::from([Grant::Write]))]);
+        let other = Profile { deny: closed.clone(), ..all.clone() };
+        let denies = |profiles: &[&Profile], min_runs| {
+            merge(&profiles.iter().map(|one| (*one).clone()).collect::<Vec<_>>(), min_runs).profile.deny
+        };
+        assert_eq!(denies(&[&all, &other], 1), BTreeMap::new());
+        assert_eq!(denies(&[&all, &other], 2), closed);
+        assert_eq!(denies(&[&all, &other, &other], 2), closed);
+        assert_eq!(denies(&[&all, &all, &other], 2), BTreeMap::new());
+        assert_eq!(denies(&[&all, &all, &other], 3), closed);
+        // What all deny, and what one grants nothing of.
+        let none = profile(&[("/x", &[Grant::Write])], &[], &[]);
+        assert_eq!(denies(&[&other, &other], 1), closed);
+        assert_eq!(denies(&[&other, &none], 1), closed);
+    }
+
+    #[test]
+    fn many_rules_are_not_gone_through_for_each_other() {
+        let of = |number: usize, other: &str| {
+            let path = |n: usize| format!("/srv/{other}{}/f{n}", n % 97);
+            let deny = (0..number).map(|n| (path(n) + "/x", BTreeSet::from([Grant::Write])));
+            let fs = (0..number).map(|n| (path(n), BTreeSet::from([Grant::Read])));
+            Profile { fs: fs.collect(), deny: deny.collect(), ..Profile::default() }
+        };
+        check_growth_from(1_000, "two profiles", |number| {
+            assert_eq!(merge(&[of(number, "a"), of(number, "b")], 1).seen_in.len(), 2 * number);
+        });
     }
 
     fn any_profile() -> impl Strategy<Value = Profile> {

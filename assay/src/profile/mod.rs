@@ -13,6 +13,7 @@ pub mod effect;
 pub mod effort;
 pub mod endpoints;
 pub mod fold_rule;
+mod grants;
 pub mod hosts;
 pub mod identity;
 pub mod merge;

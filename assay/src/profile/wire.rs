@@ -3,6 +3,7 @@
 //! Equal profiles are equal bytes. Reading takes what [`Profile::write`] writes, in YAML or JSON, and refuses what a
 //! profile never has (denies, `extends`), because merging or comparing without it would tell something untrue.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -239,7 +240,16 @@ pub fn from_value(value: &Value) -> Result<Profile, ProfileError> {
             Some(path) => (path.to_owned(), BTreeSet::new()),
             None => read_fs_rule(rule)?,
         };
-        profile.deny.insert(path, accesses);
+        // None named is every access, whatever else a second rule for the same path says.
+        match profile.deny.entry(path) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(accesses);
+            }
+            Entry::Occupied(mut known) if accesses.is_empty() || known.get().is_empty() => {
+                known.get_mut().clear();
+            }
+            Entry::Occupied(mut known) => known.get_mut().extend(accesses),
+        }
     }
     profile.net = read_texts(list("net", "allow"))?;
     if root.contains("exec") {
@@ -336,6 +346,18 @@ mod tests {
                 "exec:\n  allow:\n    - /usr/bin/git\n",
             )
         );
+    }
+
+    #[test]
+    fn two_rules_for_one_path_are_both_kept() {
+        let read = |denies: &str| {
+            let text = format!("api_version: assay/v1\nfs: {{allow: [/x], deny: [{denies}]}}");
+            parse(&text).unwrap_or_else(|error| panic!("{error}")).deny.remove("/x/y")
+        };
+        let (one, other) = ("{path: /x/y, access: [read]}", "{path: /x/y, access: [write]}");
+        assert_eq!(read(&format!("{one}, {other}")), Some([Grant::Read, Grant::Write].into()));
+        assert_eq!(read(&format!("{one}, /x/y")), Some(BTreeSet::new()));
+        assert_eq!(read(&format!("/x/y, {one}")), Some(BTreeSet::new()));
     }
 
     #[test]

@@ -268,45 +268,6 @@ fn names_of(fs: &FsEffect) -> Vec<&str> {
     std::iter::once(&fs.path).chain(to).map(|name| name.as_str().trim_end_matches('/')).collect()
 }
 
-/// Denies of several profiles: an access to a path stays denied where one denies it, and every other does too or grants
-/// nothing that it would narrow.
-pub fn merged_denies(profiles: &[Profile]) -> BTreeMap<String, BTreeSet<Grant>> {
-    let paths: BTreeSet<&String> = profiles.iter().flat_map(|profile| profile.deny.keys()).collect();
-    let denies = |profile: &Profile, path: &str, access: Grant| {
-        profile.deny.get(path).is_some_and(|accesses| accesses.is_empty() || accesses.contains(&access))
-    };
-    let mut merged = BTreeMap::new();
-    for path in paths {
-        let accesses: BTreeSet<Grant> = Grant::ALL
-            .into_iter()
-            .filter(|&access| {
-                profiles.iter().any(|profile| denies(profile, path, access))
-                    && profiles
-                        .iter()
-                        .all(|profile| denies(profile, path, access) || !concerns(profile, path, access))
-            })
-            .collect();
-        if accesses.len() == Grant::ALL.len() {
-            merged.insert(path.clone(), BTreeSet::new());
-        } else if !accesses.is_empty() {
-            merged.insert(path.clone(), accesses);
-        }
-    }
-    merged
-}
-
-/// Whether a profile grants this access at the path, above it, or beneath it.
-fn concerns(profile: &Profile, path: &str, access: Grant) -> bool {
-    let is_near = |granted: &str| is_beneath(path, granted) || is_beneath(granted, path);
-    let has = |grants: &BTreeSet<Grant>| {
-        grants.contains(&access) || (access == Grant::List && grants.contains(&Grant::Read))
-    };
-    let is_listed = |programs: &BTreeSet<String>| programs.iter().any(|program| is_near(program));
-    profile.fs.iter().any(|(granted, grants)| has(grants) && is_near(granted))
-        // A program has to be read to be run.
-        || (matches!(access, Grant::Read | Grant::List | Grant::Execute) && profile.exec.as_ref().is_some_and(is_listed))
-}
-
 /// A deny is held by mounts: nothing can be moved or linked across the directories above it. For a secret that is so
 /// all the same: that a move fails is told, and can be mended; that a secret lay open cannot.
 fn crosses(names: &[&str], one: &Protected) -> bool {
