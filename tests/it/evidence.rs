@@ -38,6 +38,9 @@ fn every_command_takes_a_file_and_stdin() {
         &["show", "B"],
         &["show", "B", "--format", "json"],
         &["export", "B", "--format", "jsonl"],
+        &["export", "B", "--format", "otlp-json"],
+        &["export", "B", "--format", "ocsf", "--host", "h"],
+        &["export", "B", "--format", "perfetto"],
         &["gate", "B", "--policy", "p.yaml"],
         &["gate", "B", "--policy", "p.yaml", "--baseline", "b"],
         &["gate", "b", "--policy", "p.yaml", "--baseline", "B"],
@@ -356,6 +359,12 @@ fn a_hostile_bundle_cannot_command_the_service_that_keeps_the_log() {
             &["show", "b"],
             &["show", "b", "--format", "json"],
             &["export", "b", "--format", "jsonl"],
+            &["export", "b", "--format", "otlp-json"],
+            &["export", "b", "--format", "ocsf", "--host", "##[h"],
+            &["export", "b", "--format", "perfetto"],
+            &["export", "b", "--format", "otlp-json"],
+            &["export", "b", "--format", "ocsf", "--host", "##[h"],
+            &["export", "b", "--format", "perfetto"],
             &["gate", "b", "--policy", "p.yaml"],
             &["gate", "b", "--baseline", "a", "--format", "json"],
             &["attest", "b", "--unsigned"],
@@ -373,7 +382,7 @@ fn a_hostile_bundle_cannot_command_the_service_that_keeps_the_log() {
 }
 
 /// A bundle of another program, whose every text is hostile and whose hashes are right.
-fn hostile() -> Vec<u8> {
+pub fn hostile() -> Vec<u8> {
     let degradation =
         Degradation { component: Component::Fs, reason: HOSTILE.into(), detail: Some(HOSTILE.into()) };
     let mut effects = harmless();
@@ -418,7 +427,9 @@ fn a_hostile_bundle_cannot_move_the_cursor_or_colour_the_terminal() {
         let args: Vec<&str> = ["evidence"].iter().chain(args).copied().collect();
         let ran = assay(&dir, &args, b"");
         assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-        let is_json = args.iter().any(|arg| matches!(*arg, "json" | "sarif" | "jsonl"));
+        let is_json = args
+            .iter()
+            .any(|arg| matches!(*arg, "json" | "sarif" | "jsonl" | "otlp-json" | "ocsf" | "perfetto"));
         for text in [&ran.stdout, &ran.stderr] {
             let control = text.chars().find(|c| c.is_control() && *c != '\n');
             assert_eq!(control, None, "{args:?}");

@@ -310,3 +310,295 @@ fn the_questions_of_the_guide_are_answered_by_duckdb() {
     );
     assert_eq!(cells(denied, &[0, 1, 2, 3, 5, 6]), ["fs write ${HOME}/.bashrc denied 1 3"]);
 }
+
+/// Bundles with effects of every operation and kind, degradations, gaps, and texts that nobody is meant to have.
+fn of_every_kind(dir: &Dir) {
+    use assay::profile::effect::{HostFrom, NetEffect, NetEffectOp, Port};
+    let mut effects = vec![exec("/usr/bin/make"), connect("fd00::1", 443)];
+    for result in [EffectResult::Ok, EffectResult::Denied] {
+        for op in FsOp::ALL {
+            let to = matches!(op, FsOp::Rename | FsOp::Link | FsOp::Symlink).then_some("/b/c");
+            effects.push(with("/a/", op, to, result));
+            effects.push(with("/", op, to, result));
+        }
+        for op in [
+            NetEffectOp::Connect,
+            NetEffectOp::Bind,
+            NetEffectOp::Listen,
+            NetEffectOp::Send,
+            NetEffectOp::Use,
+        ] {
+            for (proto, host, address, port) in [
+                ("tcp", Some("a.test"), None, Some(Port::Number(443))),
+                ("udp", None, Some("10.0.0.1"), Some(Port::Ephemeral)),
+                ("unix", None, Some("/run/x.sock"), None),
+                ("netlink", None, None, None),
+            ] {
+                effects.push(Effect::net(NetEffect {
+                    op,
+                    proto: proto.into(),
+                    host: host.map(Into::into),
+                    host_from: host.map(|_| HostFrom::Dns),
+                    address: address.map(Name::from_canonical),
+                    port,
+                    result,
+                }));
+            }
+        }
+    }
+    effects.sort();
+    effects.dedup();
+    let degradation = |detail: Option<&str>| Degradation {
+        component: Component::Net,
+        reason: "no-landlock-net".into(),
+        detail: detail.map(Into::into),
+    };
+    let mut one = evidence(effects, vec![degradation(None), degradation(Some("tcp"))]);
+    one.coverage.ledger.admit(assay::observe::loss::Kind::Net, "names-not-seen", "x");
+    one.observed.not_governed = vec!["attr".into()];
+    dir.put("every", bundle(&one));
+    let mut killed = evidence(harmless(), Vec::new());
+    killed.identity.outcome = assay::evidence::Outcome::Signal("SIGKILL".into());
+    killed.identity.command = vec!["x".repeat(5000)];
+    dir.put("killed", bundle(&killed));
+    dir.put("hostile", crate::evidence::hostile());
+}
+
+/// Takes each line as the protobuf of OTLP has it, unknown fields refused, and asks of each name whether it is one of the
+/// conventions or ours.
+const OTLP: &str = "\
+import json, pathlib, re, sys
+import opentelemetry.semconv
+from google.protobuf.json_format import Parse
+from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
+known = set()
+for file in pathlib.Path(opentelemetry.semconv.__path__[0]).rglob('*_attributes.py'):
+    known.update(re.findall(r'Final = \"([a-z_.]+)\"', file.read_text()))
+records = 0
+for line in open(sys.argv[1], 'rb'):
+    data = Parse(line, LogsData(), ignore_unknown_fields=False)
+    for logs in data.resource_logs:
+        names = [attribute.key for attribute in logs.resource.attributes]
+        assert 'service.name' in names, names
+        for record in logs.scope_logs[0].log_records:
+            records += 1
+            assert record.observed_time_unix_nano and record.severity_number and record.event_name, line
+            own = [attribute.key for attribute in record.attributes]
+            for name in names + own:
+                assert name in known or name.startswith('assay.'), name
+            assert own == sorted(set(own)), own
+print(records)
+";
+
+#[test]
+fn the_published_protobuf_of_otlp_takes_every_line() {
+    let dir = Dir::new();
+    of_every_kind(&dir);
+    for name in ["every", "killed", "hostile"] {
+        let ran = export(&dir, &[name, "--format", "otlp-json", "--host", "ci-7"], b"");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        let out = dir.put("out", &ran.stdout);
+        let Some(told) = python::run(OTLP, &[out.to_str().expect("a plain name")]) else { return };
+        assert_eq!(told.trim(), ran.stdout.lines().count().to_string());
+    }
+}
+
+/// Holds each event against the published schema of its class, with its profiles, in which no other member is allowed.
+const OCSF: &str = "\
+import collections, json, sys
+from jsonschema import Draft202012Validator
+from ocsf_json_schema import get_ocsf_schema, OcsfJsonSchemaEmbedded
+schemas, validators, seen = OcsfJsonSchemaEmbedded(get_ocsf_schema(version='1.5.0')), {}, collections.Counter()
+for line in open(sys.argv[1], 'rb'):
+    event = json.loads(line)
+    key = (event['class_uid'], *event['metadata']['profiles'])
+    if key not in validators:
+        name = schemas.lookup_class_name_from_uid(class_uid=key[0])
+        validators[key] = Draft202012Validator(schemas.get_class_schema(class_name=name, profiles=list(key[1:])))
+    errors = [f'{list(error.absolute_path)}: {error.message}' for error in validators[key].iter_errors(event)]
+    assert not errors, (errors, line)
+    assert event['type_uid'] == event['class_uid'] * 100 + event['activity_id'], line
+    assert event['category_uid'] == event['class_uid'] // 1000, line
+    assert event['activity_id'] != 99 or event['activity_name'], line
+    seen[event['type_uid']] += 1
+print(json.dumps(seen))
+";
+
+#[test]
+fn the_published_schema_of_ocsf_takes_every_line() {
+    let dir = Dir::new();
+    of_every_kind(&dir);
+    for name in ["every", "killed", "hostile"] {
+        for host in ["ci-7", "a machine\u{2028} of \u{1b}[2Jours"] {
+            let ran = export(&dir, &[name, "--format", "ocsf", "--host", host], b"");
+            assert_eq!(ran.code, Some(0), "{ran:?}");
+            let out = dir.put("out", &ran.stdout);
+            let Some(told) = python::run(OCSF, &[out.to_str().expect("a plain name")]) else { return };
+            let seen: std::collections::BTreeMap<String, u64> = serde_json::from_str(&told).expect("JSON");
+            assert_eq!(seen.values().sum::<u64>(), ran.stdout.lines().count() as u64);
+            if name == "every" {
+                let types: Vec<&str> = seen.keys().map(String::as_str).collect();
+                let files = ["100101", "100102", "100103", "100104", "100105", "100106", "100199"];
+                let others = ["100701", "100702", "200401", "400101", "400106", "400107", "400199"];
+                assert_eq!(types, [&files[..], &others].concat());
+            }
+        }
+    }
+    let ran = export(&dir, &["every", "--format", "ocsf"], b"");
+    assert_eq!((ran.code, ran.stdout.is_empty()), (Some(2), true));
+    assert!(ran.stderr.contains("--host"), "{ran:?}");
+}
+
+/// What is too long to stand on every line stands on that of the run.
+#[test]
+fn a_long_command_is_not_repeated_on_every_line() {
+    let dir = Dir::new();
+    let mut long = evidence(harmless(), Vec::new());
+    long.identity.command = vec!["x".repeat(500_000)];
+    long.observed.host.insert("kernel".into(), "k".repeat(500_000));
+    dir.put("b", bundle(&long));
+    for format in ["jsonl", "otlp-json", "ocsf"] {
+        let ran = export(&dir, &["b", "--format", format, "--host", "h"], b"");
+        let lengths: Vec<usize> = ran.stdout.lines().map(str::len).collect();
+        assert!(
+            lengths[0] > 500_000 && lengths[1..].iter().all(|length| *length < 4000),
+            "{format}: {lengths:?}"
+        );
+    }
+    let told = export(&dir, &["b", "--format", "otlp-json"], b"").stdout;
+    assert!(told.lines().all(|line| line.contains("assay.left_out")), "what is left out is named");
+}
+
+/// The members that the description of the format demands, and bars that are closed in order.
+fn check_time_line(text: &str) -> Vec<Value> {
+    let whole: Value = serde_json::from_str(text).expect("JSON");
+    let events = whole["traceEvents"].as_array().expect("events").clone();
+    let mut open: std::collections::BTreeMap<(u64, u64), Vec<f64>> = std::collections::BTreeMap::new();
+    for event in &events {
+        let place = ["pid", "tid"].map(|key| event[key].as_u64().unwrap_or_else(|| panic!("{key}: {event}")));
+        assert!(event["name"].is_string() && event["args"].is_object(), "{event}");
+        let at = event["ts"].as_f64();
+        let bars = open.entry((place[0], place[1])).or_default();
+        match event["ph"].as_str().expect("what it is") {
+            "M" => {
+                assert!(matches!(event["name"].as_str(), Some("process_name" | "thread_name")), "{event}");
+                assert!(event["args"]["name"].is_string(), "{event}");
+                continue;
+            }
+            "X" => assert!(event["dur"].as_f64().is_some_and(|length| length >= 0.0), "{event}"),
+            "i" => assert!(matches!(event["s"].as_str(), Some("g" | "p" | "t")), "{event}"),
+            "B" => bars.push(at.expect("a moment")),
+            "E" => {
+                let begun = bars.pop().unwrap_or_else(|| panic!("nothing to end: {event}"));
+                assert!(at.is_some_and(|at| at >= begun), "{event}");
+            }
+            other => panic!("{other}: {event}"),
+        }
+        assert!(at.is_some_and(|at| at >= 0.0), "{event}");
+    }
+    assert!(open.values().all(Vec::is_empty), "a bar that nothing ends");
+    events
+}
+
+#[test]
+fn runs_are_bars_of_a_time_line() {
+    let dir = Dir::new();
+    of_every_kind(&dir);
+    let ran = export(&dir, &["every", "hostile", "--format", "perfetto"], b"");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let events = check_time_line(&ran.stdout);
+    let bars: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    assert_eq!(bars.len(), 2);
+    // 2026-01-02T03:04:05Z in microseconds, and 1234 ms.
+    assert_eq!((bars[0]["ts"].as_f64(), bars[0]["dur"].as_f64()), (Some(1_767_323_045e6), Some(1_234_000.0)));
+    let shown = assay(&dir, &["evidence", "show", "every", "--format", "json"], b"").stdout;
+    let count = |kind: &str| shown.matches(&format!("\"type\":\"{kind}\"")).count();
+    assert_eq!(bars[0]["args"]["effects_fs"], count("assay.fs.access"));
+    assert_eq!(bars[0]["args"]["effects_net"], count("assay.net.connect"));
+    assert_eq!(bars[0]["args"]["effects_denied"], shown.matches("\"result\":\"denied\"").count());
+}
+
+const TRACE: &str = r#"{"comm":"sh","op":"exec","path":"/usr/bin/dash","pid":7,"ppid":1,"result":"ok","seq":0,"t_ns":0,"tid":7}
+{"comm":"sh","op":"open","path":"/etc/x\"},{\u202e##[x]","pid":7,"ppid":1,"result":"ENOENT","seq":1,"t_ns":1500,"tid":7}
+{"comm":"cat","op":"exec","path":"/usr/bin/cat","pid":8,"ppid":7,"result":"ok","seq":3,"t_ns":2000,"tid":8}
+{"comm":"sh","op":"exec","path":"/usr/bin/true","pid":7,"ppid":1,"result":"ok","seq":4,"t_ns":2500,"tid":7}
+{"address":"10.0.0.1","comm":"cat","op":"connect","pid":8,"port":443,"ppid":7,"proto":"tcp","result":"ok","seq":5,"t_ns":9007199,"tid":9}
+"#;
+
+#[test]
+fn a_trace_is_a_time_line_with_every_act_at_its_moment() {
+    let dir = Dir::new();
+    let whole = format!("{TRACE}{{\"end\":true,\"events\":5,\"lost\":0}}\n");
+    dir.put("t", &whole);
+    let ran = export(&dir, &["--trace", "t", "--format", "perfetto"], b"");
+    assert_eq!((ran.code, &*ran.stderr), (Some(0), ""));
+    assert_eq!(ran.stdout, export(&dir, &["--trace", "-", "--format", "perfetto"], whole.as_bytes()).stdout);
+    let events = check_time_line(&ran.stdout);
+    let told: Vec<String> = events
+        .iter()
+        .map(|event| {
+            let part = |key: &str| event[key].to_string().trim_matches('"').to_owned();
+            [
+                part("ph"),
+                part("pid"),
+                part("tid"),
+                part("ts"),
+                event["name"].as_str().unwrap_or("").to_owned(),
+            ]
+            .join(" ")
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "M 7 7 null process_name",
+            "B 7 7 0.0 /usr/bin/dash",
+            "i 7 7 1.5 open /etc/x\"},{\u{202e}##[x]: ENOENT",
+            "M 8 8 null process_name",
+            "B 8 8 2.0 /usr/bin/cat",
+            "E 7 7 1.5 ",
+            "M 7 7 null process_name",
+            "B 7 7 2.5 /usr/bin/true",
+            "i 8 9 9007.199 connect 10.0.0.1",
+            "E 7 7 2.5 ",
+            "E 8 8 9007.199 ",
+        ]
+    );
+    assert!(!ran.stdout.contains(['\u{202e}', '\u{1b}']) && !ran.stdout.contains("##"));
+}
+
+#[test]
+fn a_trace_that_is_not_whole_says_so_and_what_is_none_is_refused() {
+    let dir = Dir::new();
+    for (end, why) in [
+        ("", "it was cut off"),
+        ("{\"op\":\"open\",\"pi", "it was cut off"),
+        ("{\"end\":true,\"events\":5,\"lost\":3}\n", "3 records were lost"),
+        ("{\"end\":true,\"events\":6,\"lost\":0}\n", "it has 5 lines of acts and says 6"),
+        ("{\"end\":false,\"reason\":\"observer killed\"}\n", "observer killed"),
+    ] {
+        let ran = export(&dir, &["--trace", "-", "--format", "perfetto"], format!("{TRACE}{end}").as_bytes());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(ran.stderr, format!("warning: stdin: this trace is not whole: {why}\n"));
+        let events = check_time_line(&ran.stdout);
+        let mark =
+            events.iter().filter(|event| event["s"] == "g").map(|event| &event["name"]).collect::<Vec<_>>();
+        assert_eq!(mark, [&Value::from(format!("this trace is not whole: {why}"))]);
+    }
+    for (text, told) in [
+        ("not JSON\n", "line 1"),
+        ("{\"op\":\"open\"}\n", "line 1: t_ns"),
+        ("[]\n", "line 1: not an object"),
+        ("{\"end\":true,\"events\":0,\"lost\":0}\n{}\n", "line 2: something follows"),
+    ] {
+        let ran = export(&dir, &["--trace", "-", "--format", "perfetto", "-o", "out"], text.as_bytes());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.starts_with(&format!("error: export stdin: {told}")), "{ran:?}");
+        assert!(!dir.path().join("out").exists());
+    }
+    for args in [&["--trace", "missing", "--format", "perfetto"][..], &["--trace", "-", "--format", "jsonl"]]
+    {
+        let ran = export(&dir, args, b"");
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+    }
+}

@@ -115,6 +115,7 @@ const READERS: &[(&[&str], u64)] = &[
     (&["show", "B"], 0),
     (&["show", "B", "--format", "json"], 0),
     (&["export", "B", "--format", "jsonl"], 0),
+    (&["export", "B", "--format", "perfetto"], 0),
     (&["gate", "B", "--policy", "policy.yaml"], 16),
     (&["gate", "B", "--baseline", "B"], 48),
     (&["attest", "B", "--unsigned"], 32),

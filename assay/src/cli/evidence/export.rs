@@ -9,6 +9,8 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+mod trace;
+
 use super::input::{Input, InputError, stdin_more_than_once};
 use crate::canon::digest::Digest;
 use crate::cli::output::Output;
@@ -16,20 +18,23 @@ use crate::cli::pager::Pager;
 use crate::evidence::integrity::shown;
 use crate::evidence::verify::Verified;
 use crate::exit::Exit;
+use crate::report::export::perfetto::{self, Counts};
 use crate::report::export::{self, Head, Run};
 use crate::sandbox::artifact::{Owner, Target};
 
 const EXAMPLES: &str = "\
 Examples:
   assay evidence export run.tar.gz --format jsonl -o run.jsonl
-  assay evidence export runs/ --format jsonl | duckdb -c \"FROM read_json_auto('/dev/stdin')\"";
+  assay evidence export runs/ --format jsonl | duckdb -c \"FROM read_json_auto('/dev/stdin')\"
+  assay evidence export runs/ --format ocsf --host \"$HOSTNAME\" -o events.ocsf.jsonl
+  assay evidence export --trace run.trace.ndjson --format perfetto -o run.perfetto.json";
 
 /// Flags of `assay evidence export`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Bundles; `-` is stdin, a directory stands for every `*.tar.gz` in it, by name.
-    #[arg(value_name = "BUNDLE", required = true)]
+    #[arg(value_name = "BUNDLE", required_unless_present = "trace")]
     bundles: Vec<PathBuf>,
     /// What is written.
     #[arg(long, value_enum)]
@@ -38,8 +43,11 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to call the machine that the runs ran on: a bundle does not say it.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", required_if_eq("format", "ocsf"))]
     host: Option<String>,
+    /// Make the time line of a trace (`assay sandbox --trace`), with every act at its moment; only for `perfetto`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["bundles", "host"])]
+    trace: Option<PathBuf>,
 }
 
 /// What is written.
@@ -47,6 +55,29 @@ pub struct Args {
 enum Format {
     /// A flat JSON object a line, for a table or a log pipeline.
     Jsonl,
+    /// OTLP/JSON logs, a `resourceLogs` object a line.
+    OtlpJson,
+    /// OCSF 1.5.0, an event a line.
+    Ocsf,
+    /// A time line for Perfetto or Chrome's viewer: a bar for each run, or the acts of a trace.
+    Perfetto,
+}
+
+impl Format {
+    /// The format, if it is one of a line for each event.
+    fn of_lines(self) -> Option<export::Format> {
+        match self {
+            Self::Jsonl => Some(export::Format::Jsonl),
+            Self::OtlpJson => Some(export::Format::OtlpJson),
+            Self::Ocsf => Some(export::Format::Ocsf),
+            Self::Perfetto => None,
+        }
+    }
+
+    /// What stands before the first line, before each that follows, and after the last; every line ends in LF.
+    fn frame(self) -> (&'static str, &'static str, &'static str) {
+        if self == Self::Perfetto { perfetto::FRAME } else { ("", "", "") }
+    }
 }
 
 /// Runs it.
@@ -68,10 +99,16 @@ fn export(args: &Args, out: &Output) -> Result<(), Vec<String>> {
     }
     let one = |error: &dyn std::fmt::Display| vec![error.to_string()];
     let target = args.output.as_deref().map(Target::prepare).transpose().map_err(|error| one(&error))?;
+    if args.trace.is_some() && args.format != Format::Perfetto {
+        return Err(vec!["--trace: only for --format perfetto; a trace is JSON lines already".to_owned()]);
+    }
     let mut checked = check(&paths(&args.bundles)?)?;
     let mut trouble = None;
     let mut write = |writer: &mut dyn Write| {
-        write_all(args, &mut checked, writer, &mut trouble)?;
+        match &args.trace {
+            Some(path) => trace::write(path, writer, &mut trouble, out)?,
+            None => write_all(args, &mut checked, writer, &mut trouble)?,
+        }
         // What is not whole must not look whole: a file does not appear.
         if trouble.is_some() { Err(io::Error::other("not all could be read")) } else { Ok(()) }
     };
@@ -179,25 +216,54 @@ fn write_all(
     args: &Args,
     checked: &mut [Checked],
     writer: &mut dyn Write,
-    trouble: &mut Option<InputError>,
+    trouble: &mut Option<String>,
 ) -> io::Result<()> {
+    let mut lines = Lines::begin(writer, args.format.frame())?;
     for bundle in checked {
-        match write_one(args, bundle, writer) {
+        match write_one(args, bundle, &mut lines) {
             Ok(printed) => printed?,
             Err(error) => {
-                *trouble = Some(error);
+                // Nothing closes what is not whole.
+                *trouble = Some(error.to_string());
                 return Ok(());
             }
         }
     }
-    Ok(())
+    lines.end()
 }
 
-fn write_one(
-    args: &Args,
-    bundle: &mut Checked,
-    writer: &mut dyn Write,
-) -> Result<io::Result<()>, InputError> {
+/// Writes lines within the frame of their format.
+struct Lines<'a> {
+    writer: &'a mut dyn Write,
+    between: &'static str,
+    after: &'static str,
+    is_first: bool,
+    bundles: u64,
+}
+
+impl<'a> Lines<'a> {
+    fn begin(
+        writer: &'a mut dyn Write,
+        (before, between, after): (&'static str, &'static str, &'static str),
+    ) -> io::Result<Self> {
+        writer.write_all(before.as_bytes())?;
+        Ok(Self { writer, between, after, is_first: true, bundles: 0 })
+    }
+
+    fn put(&mut self, line: &str) -> io::Result<()> {
+        if !std::mem::take(&mut self.is_first) {
+            self.writer.write_all(self.between.as_bytes())?;
+        }
+        self.writer.write_all(line.as_bytes())?;
+        self.writer.write_all(b"\n")
+    }
+
+    fn end(self) -> io::Result<()> {
+        self.writer.write_all(self.after.as_bytes())
+    }
+}
+
+fn write_one(args: &Args, bundle: &mut Checked, lines: &mut Lines<'_>) -> Result<io::Result<()>, InputError> {
     let Known { mut input, verified, head } = match bundle.known.take() {
         Some(known) => known,
         None => Input::open_again(&bundle.path).and_then(verify)?,
@@ -211,21 +277,44 @@ fn write_one(
         head: &head,
         host: args.host.as_deref(),
     };
-    let format = match args.format {
-        Format::Jsonl => export::Format::Jsonl,
-    };
-    let mut printed = writeln!(writer, "{}", format.run(&run));
+    let Some(format) = args.format.of_lines() else { return time_line(&mut input, &run, &verified, lines) };
+    let mut printed = lines.put(&format.run(&run));
     input.reread(
         &verified,
         |_| true,
         |event| {
-            if printed.is_ok()
-                && let Some(line) = format.event(&run, event)
-            {
-                printed = writeln!(writer, "{line}");
+            if let Some(line) = format.event(&run, event) {
+                printed = lines.put(&line);
             }
-            if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            until_nobody_reads(&printed)
         },
     )?;
     Ok(printed)
+}
+
+/// The bar of a run, which counts its effects.
+fn time_line(
+    input: &mut Input,
+    run: &Run<'_>,
+    verified: &Verified,
+    lines: &mut Lines<'_>,
+) -> Result<io::Result<()>, InputError> {
+    let mut counts = Counts::default();
+    input.reread(
+        verified,
+        |_| true,
+        |event| {
+            if !run.head.has(event) {
+                counts.add(event);
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    lines.bundles += 1;
+    let events = perfetto::run(run, &counts, lines.bundles);
+    Ok(events.iter().try_for_each(|event| lines.put(event)))
+}
+
+fn until_nobody_reads(printed: &io::Result<()>) -> ControlFlow<()> {
+    if printed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

@@ -151,17 +151,16 @@ pub fn event(run: &Run<'_>, event: &Event) -> String {
     row.set_some("authorised", facts.is_authorised);
     row.set_some("denied_by", facts.view.denied_by());
     row.set_some("hits", facts.hits.map(number));
-    let kind = match facts.view.content {
+    row.set("kind", facts.kind());
+    match facts.view.content {
         Content::Fs { path, to, .. } => {
             row.set("path", path);
             row.set_some("to", to);
-            "fs"
         }
         Content::Exec { path } => {
             row.set("path", path);
             row.set_some("digest", facts.digest());
             row.set_some("digest_error", event.object.str("assaydigesterror"));
-            "exec"
         }
         Content::Net { proto, host, address, port, .. } => {
             row.set_some("proto", Some(proto).filter(|proto| !proto.is_empty()));
@@ -172,16 +171,13 @@ pub fn event(run: &Run<'_>, event: &Event) -> String {
             row.set_some("port_chosen", facts.has_chosen_port().then_some(true));
             row.set_some("addresses", Some(facts.addresses()).filter(|list| !list.is_empty()));
             row.set_some("asked", Some(facts.asked()).filter(|list| !list.is_empty()));
-            "net"
         }
         Content::Degraded { component, reason, detail } => {
             row.set("component", component);
             row.set("reason", reason);
             row.set_some("detail", detail);
-            "degradation"
         }
-        Content::Started | Content::Summary | Content::Finished | Content::Unknown => "other",
-    };
-    row.set("kind", kind);
+        Content::Started | Content::Summary | Content::Finished | Content::Unknown => {}
+    }
     to_text(&row.into())
 }

@@ -4,6 +4,10 @@
 //! What a name holds cannot end its line: all of it is JSON.
 
 pub mod jsonl;
+pub mod ocsf;
+pub mod otlp;
+pub mod perfetto;
+mod text;
 
 use crate::canon::digest::Digest;
 use crate::canon::read;
@@ -87,13 +91,22 @@ pub struct Run<'a> {
 pub enum Format {
     /// Flat columns.
     Jsonl,
+    /// OTLP/JSON logs.
+    OtlpJson,
+    /// OCSF.
+    Ocsf,
 }
 
 impl Format {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Jsonl, Self::OtlpJson, Self::Ocsf];
+
     /// The line of the run, without its LF.
     pub fn run(self, run: &Run<'_>) -> String {
         match self {
             Self::Jsonl => jsonl::run(run),
+            Self::OtlpJson => otlp::run(run),
+            Self::Ocsf => ocsf::run(run),
         }
     }
 
@@ -104,6 +117,8 @@ impl Format {
         }
         Some(match self {
             Self::Jsonl => jsonl::event(run, event),
+            Self::OtlpJson => otlp::event(run, event),
+            Self::Ocsf => ocsf::event(run, event),
         })
     }
 }
@@ -149,6 +164,22 @@ impl<'a> Facts<'a> {
             | Content::Finished
             | Content::Unknown => None,
         }
+    }
+
+    /// What kind of thing happened; `other` for what is not known, or should be there once and is there again.
+    fn kind(&self) -> &'static str {
+        match self.view.content {
+            Content::Fs { .. } => "fs",
+            Content::Exec { .. } => "exec",
+            Content::Net { .. } => "net",
+            Content::Degraded { .. } => "degradation",
+            Content::Started | Content::Summary | Content::Finished | Content::Unknown => "other",
+        }
+    }
+
+    /// Whether it was denied, or done without authority.
+    fn is_warned(&self) -> bool {
+        self.view.is_denied() || self.is_authorised == Some(false)
     }
 
     /// The other addresses that its host's name stands for.

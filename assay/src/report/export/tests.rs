@@ -132,7 +132,7 @@ fn is_on_its_line(line: &str) -> bool {
 #[test]
 fn whatever_a_bundle_holds_each_line_is_one_line_of_json() {
     for bundle in bundles() {
-        for line in lines(&bundle, Format::Jsonl) {
+        for line in Format::ALL.into_iter().flat_map(|format| lines(&bundle, format)) {
             assert!(is_on_its_line(&line), "{line}");
             assert!(read::parse(line.as_bytes()).is_ok_and(|value| value.as_object().is_some()), "{line}");
         }
