@@ -52,6 +52,7 @@ mod network;
 mod one_more;
 mod oracle;
 mod other_names;
+mod pages;
 mod peers;
 mod places;
 mod readme;

@@ -88,9 +88,9 @@ fn egress(evidence: &Evidence, basis: Basis<'_>) -> Control {
         acts.iter().map(|(_, name)| name).collect::<BTreeSet<_>>().len() as u64
     };
     let counts = vec![
-        (places(&outside), "places reached"),
-        (places(&local), "of this host"),
-        (places(&denied), "places refused"),
+        (places(&outside), "reached beyond this host"),
+        (places(&local), "on this host"),
+        (places(&denied), "refused"),
     ];
     let acts = [(true, denied), (false, outside)]
         .into_iter()

@@ -18,7 +18,7 @@ const FIRST: usize = 8;
 /// The most behind them; the table of effects has all.
 const MOST: usize = 200;
 /// The most acts that a control names.
-const ACTS: usize = 6;
+const ACTS: usize = 5;
 
 /// Everything between the body's tags but the script and its data.
 pub(super) fn body(evidence: &Evidence, basis: Basis<'_>, command: &str) -> Markup {
