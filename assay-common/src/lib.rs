@@ -5,6 +5,7 @@
 #![no_std]
 
 pub mod calls;
+pub mod either;
 pub mod hooks;
 pub mod kind;
 pub mod limits;

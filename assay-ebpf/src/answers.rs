@@ -53,7 +53,8 @@ fn read(ctx: &SkBuffContext) -> Option<bool> {
     if head.source != DOMAIN {
         return None;
     }
-    let server = packet::mapped(&packet::facts(ctx, head, packet::IN)?);
+    let facts = packet::facts(ctx, head, packet::IN)?;
+    let (server, sequence) = (packet::mapped(&facts), facts.sequence);
     // SAFETY: a value that nobody writes once the run has begun.
     let denies = *unsafe { SERVERS.get(&server) }? == SERVER_DENIES;
     if !packet::is_home(ctx) {
@@ -64,7 +65,7 @@ fn read(ctx: &SkBuffContext) -> Option<bool> {
     }
     let cookie = packet::cookie(ctx);
     if head.kind & SYN != 0 {
-        let first = head.sequence.wrapping_add(1);
+        let first = sequence.wrapping_add(1);
         // Without it the answers of this connection allow nothing, and what may be denied is not delivered.
         let _ = STREAMS.insert(&cookie, &first, 0);
         return None;
@@ -78,8 +79,8 @@ fn read(ctx: &SkBuffContext) -> Option<bool> {
     let Some(begin) = unsafe { STREAMS.get(&cookie) }.copied() else { return unread };
     // What begins within a message may look like one, and be of the run's own making. Of a message that was read as far as
     // its first segment goes, the rest passes.
-    if head.sequence != begin {
-        let behind = begin.wrapping_sub(head.sequence);
+    if sequence != begin {
+        let behind = begin.wrapping_sub(sequence);
         return if behind < 1 << 31 && head.bytes <= behind { None } else { unread };
     }
     let Some(len) = packet::big_endian(ctx, at) else { return unread };

@@ -4,6 +4,7 @@
 use assay_common::calls::{
     self, COMPAT, Call, NATIVE, NONE, Op, SOCKETCALL, SOCKETCALLS, Shape, TABLE, X32, ioctl,
 };
+use assay_common::either::{self, EITHER};
 use assay_common::kind::{RecordKind, SectionTag};
 use assay_common::names::tail;
 use assay_common::record::{Header, flags};
@@ -22,6 +23,8 @@ use crate::start::{Text, Which, directory, mode_for, prepare};
 
 /// `openat2`, by either entry.
 const OPENAT2: u64 = 437;
+/// `sendto`, by the 64-bit entry.
+const SENDTO: u64 = 44;
 /// `TS_COMPAT`: the task is in a 32-bit call.
 const TS_COMPAT: u32 = 2;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
@@ -57,14 +60,22 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
         }
         return 0;
     }
+    // Nothing was open for writing before the run, mostly. Most calls of most programs end here.
+    let either = EITHER_TABLE[in_table(nr)];
+    if either == either::NOTHING || either == either::WRITES && setting!(watch_writes) == 0 {
+        return 0;
+    }
     let is_compat = read::<u32>(current_task() + off!(task_status)) & TS_COMPAT != 0;
     let mut call = look_up(is_compat, nr);
     // socketcall's own table is asked once its first argument is known.
     if call.shape == Shape::None as u8 && !(is_compat && nr == SOCKETCALL) {
         return 0;
     }
-    // Nothing was open for writing before the run: most calls of most programs end here.
     if call.op == Op::Write as u16 && setting!(watch_writes) == 0 {
+        return 0;
+    }
+    // To where the socket is connected, which is known: the most frequent of all calls on sockets.
+    if nr == SENDTO && !is_compat && read::<u64>(regs + regs::R8 as u64 * 8) == 0 {
         return 0;
     }
     // Not on the stack: it is short, and kernels before 6.13 count that of all functions together.
@@ -185,14 +196,21 @@ fn beyond(call: Call, nr: u64, is_compat: bool, args: &[u64; 6]) -> Call {
     call
 }
 
+static EITHER_TABLE: [u8; TABLE] = EITHER;
 static NATIVE_TABLE: [Call; TABLE] = NATIVE;
 static COMPAT_TABLE: [Call; TABLE] = COMPAT;
 static SOCKETCALL_TABLE: [Call; 32] = SOCKETCALLS;
 
+/// A number that is known to be one of a table's.
+#[inline(always)]
+fn in_table(nr: u64) -> usize {
+    // Older verifiers forget the bound when the number is spilled; the compiler, which remembers it, must leave the mask.
+    core::hint::black_box(nr) as usize & (TABLE - 1)
+}
+
 #[inline(always)]
 fn look_up(is_compat: bool, nr: u64) -> Call {
-    // Older verifiers forget the bound when the number is spilled; the compiler, which remembers it, must leave the mask.
-    let nr = core::hint::black_box(nr) as usize & (TABLE - 1);
+    let nr = in_table(nr);
     if is_compat { COMPAT_TABLE[nr] } else { NATIVE_TABLE[nr] }
 }
 

@@ -172,10 +172,14 @@ fn add_to(tally: *mut TrafficTally, flags: u8, bytes: u32) {
     // SAFETY: an element of a map, which is never moved.
     unsafe {
         let way = if flags & IS_OUT != 0 { &raw mut (*tally).bytes_out } else { &raw mut (*tally).bytes_in };
-        add_atomically(way, u64::from(bytes));
-        if flags & (IS_BEGUN | IS_MADE) != 0 {
-            add_atomically(&raw mut (*tally).begun, u64::from(flags & IS_BEGUN != 0));
-            add_atomically(&raw mut (*tally).made, u64::from(flags & IS_MADE != 0));
+        if bytes != 0 {
+            add_atomically(way, u64::from(bytes));
+        }
+        if flags & IS_BEGUN != 0 {
+            add_atomically(&raw mut (*tally).begun, 1);
+        }
+        if flags & IS_MADE != 0 {
+            add_atomically(&raw mut (*tally).made, 1);
         }
     }
 }

@@ -88,6 +88,8 @@ lines('10.9.0.4', (7, 7)); lines('fd09::1', (40000, 50000))
 echo('10.9.0.1', 1, 500, 30000); echo('fd09::1', 1200)
 connected = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); connected.connect(('10.9.0.4', 7002))
 for _ in range(3): connected.send(b'c' * 100); assert len(connected.recv(300)) == 200
+odd = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); odd.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, b'\1\1\1\0')
+for size in (1, 1000): odd.sendto(b'o' * size, ('10.9.0.4', 7002)); assert len(odd.recv(3000)) == 2 * size
 refused('10.9.0.4', 9, True); refused('10.9.0.4', 9, False); refused('fd09::1', 9, False)
 refused('10.9.0.5', 7001, True); refused('10.9.0.5', 7001, False)
 refused('10.9.0.5', 7002, True, socket.SOCK_DGRAM); refused('fd09::5', 7001, True)
@@ -180,7 +182,7 @@ fn bytes_and_attempts_are_what_both_ends_counted() {
         assert!(received <= sent[host] + connections, "{end:?}: {received}");
     }
     assert_eq!(end(&ran.evidence, "tcp", "10.9.0.1", 7001).host.as_deref(), Some("api.test"));
-    for (address, sends) in [("10.9.0.1", 3), ("fd09::1", 1), ("10.9.0.4", 1)] {
+    for (address, sends) in [("10.9.0.1", 3), ("fd09::1", 1), ("10.9.0.4", 3)] {
         let end = end(&ran.evidence, "udp", address, 7002);
         assert_eq!(numbers(end), (Some(sends), 0, 0), "{end:?}");
         assert_eq!(end.bytes, Some(served("udp", address, 7002)), "{end:?}");

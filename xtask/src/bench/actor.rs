@@ -107,7 +107,8 @@ fn text_file(path: &CString) -> Result<File> {
 }
 
 /// Processor time of this thread: what others take of the processor is not in it.
-fn thread_time() -> u64 {
+/// Nanoseconds of processor time that this thread has had.
+pub fn thread_time() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -3,6 +3,7 @@
 //! In: instructions, names, numbers. Out: descriptors. A program is detached when its attachment is dropped.
 
 use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -18,8 +19,9 @@ mod cmd {
     pub const OBJ_GET_INFO_BY_FD: i64 = 15;
     pub const RAW_TRACEPOINT_OPEN: i64 = 17;
     pub const LINK_GET_FD_BY_ID: i64 = 30;
-    pub const ENABLE_STATS: i64 = 32;
+    pub const LINK_CREATE: i64 = 28;
     pub const LINK_GET_NEXT_ID: i64 = 31;
+    pub const ENABLE_STATS: i64 = 32;
 }
 
 /// `BPF_MAP_TYPE_HASH`.
@@ -38,6 +40,17 @@ pub enum Kind {
     Typed(u32),
     /// A tracepoint as a perf event.
     Event,
+    /// The packets of a control group, one way.
+    Packets(Direction),
+}
+
+/// A packet's way: `enum bpf_attach_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// `BPF_CGROUP_INET_INGRESS`
+    In = 0,
+    /// `BPF_CGROUP_INET_EGRESS`
+    Out = 1,
 }
 
 #[repr(C)]
@@ -87,6 +100,15 @@ struct RawTracepointOpen {
     name: u64,
     prog_fd: u32,
     padding: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkCreate {
+    prog_fd: u32,
+    target_fd: u32,
+    attach_type: u32,
+    flags: u32,
 }
 
 #[repr(C)]
@@ -220,6 +242,7 @@ impl Map {
 /// Hands a program to the verifier. The error holds its words.
 pub fn load(kind: Kind, code: &[u64]) -> io::Result<OwnedFd> {
     const TRACEPOINT: u32 = 5;
+    const CGROUP_SKB: u32 = 8;
     const RAW_TRACEPOINT: u32 = 17;
     const TRACING: u32 = 26;
     const TRACE_RAW_TP: u32 = 23;
@@ -229,6 +252,7 @@ pub fn load(kind: Kind, code: &[u64]) -> io::Result<OwnedFd> {
             Kind::Raw => RAW_TRACEPOINT,
             Kind::Typed(_) => TRACING,
             Kind::Event => TRACEPOINT,
+            Kind::Packets(_) => CGROUP_SKB,
         },
         insn_cnt: code.len() as u32,
         insns: code.as_ptr() as u64,
@@ -238,6 +262,9 @@ pub fn load(kind: Kind, code: &[u64]) -> io::Result<OwnedFd> {
     if let Kind::Typed(typedef) = kind {
         attr.expected_attach_type = TRACE_RAW_TP;
         attr.attach_btf_id = typedef;
+    }
+    if let Kind::Packets(direction) = kind {
+        attr.expected_attach_type = direction as u32;
     }
     if let Ok(fd) = bpf(cmd::PROG_LOAD, &mut attr) {
         return Ok(owned(fd));
@@ -261,6 +288,17 @@ pub fn attach_raw(program: &OwnedFd, name: Option<&CStr>) -> io::Result<OwnedFd>
         padding: 0,
     };
     bpf(cmd::RAW_TRACEPOINT_OPEN, &mut attr).map(owned)
+}
+
+/// Attaches a program to the packets of a control group, by its directory.
+pub fn attach_packets(program: &OwnedFd, group: &File, direction: Direction) -> io::Result<OwnedFd> {
+    let mut attr = LinkCreate {
+        prog_fd: number(program),
+        target_fd: group.as_raw_fd() as u32,
+        attach_type: direction as u32,
+        flags: 0,
+    };
+    bpf(cmd::LINK_CREATE, &mut attr).map(owned)
 }
 
 /// Attaches a program to the tracepoint with this number in tracefs. It then runs on every processor, whichever the

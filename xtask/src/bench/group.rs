@@ -35,6 +35,11 @@ impl Group {
         Ok(Self { path, id, level: above as u32 + 1 })
     }
 
+    /// Its directory.
+    pub fn open(&self) -> Result<fs::File> {
+        fs::File::open(&self.path).with_context(|| format!("open {}", self.path.display()))
+    }
+
     /// Moves a process into it.
     pub fn admit(&self, pid: Pid) -> Result<()> {
         let file = self.path.join("cgroup.procs");
