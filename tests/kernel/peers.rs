@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use assay::evidence::{Peer, wire};
 use assay::profile::effect::{Effect, EffectResult, NetEffectOp};
 
-use crate::harness::sandbox::{sandbox, text};
+use crate::harness::sandbox::{ASSAY, sandbox, text};
 use crate::needs::{Need, are_met};
 
 /// Listens in every way that its peers may find, and stays until its input ends. What has ended is gone before it says so.
@@ -95,7 +95,9 @@ fn who_listens_at_a_socket_is_told_by_program_user_and_process() {
     let program = python.to_str().expect("a plain name");
 
     let profile = format!("{at}/run.json");
-    let options = ["--dry-run", "--profile", &profile, "--profile-format", "json"];
+    let (bundle, trace) = (format!("{at}/run.assay"), format!("{at}/run.ndjson"));
+    let files = ["--profile", &profile, "--profile-format", "json", "--bundle", &bundle, "--trace", &trace];
+    let options = [&["--dry-run"], &files[..]].concat();
     let output = sandbox(&options, &["/usr/bin/python3", "-SIc", CLIENT, &at])
         .current_dir(&at)
         .output()
@@ -134,6 +136,30 @@ fn who_listens_at_a_socket_is_told_by_program_user_and_process() {
     let line = format!("`connect` `unix` `unix:${{WORKDIR}}/path` (`{program}, uid 12345`)");
     assert!(report.contains(&line), "{report}");
     assert!(report.contains(&format!("`process {ended}, which had ended, uid 0`")), "{report}");
+    // So does the bundle, to a program and to a person, and the trace.
+    let shown = |more: &[&str]| {
+        let output =
+            Command::new(ASSAY).args(["evidence", "show", &bundle]).args(more).output().expect("show");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let listing = shown(&[]);
+    let answered = format!("unix unix:${{WORKDIR}}/path  answered by {program}, uid 12345\n");
+    assert!(listing.contains(&answered), "{listing}");
+    let events = shown(&["--format", "json"]);
+    let attribute = format!(
+        r#""assaypeers":"[{{\"comm\":\"python3\",\"pid\":{listener},\"program\":\"{program}\",\"uid\":12345}}]""#
+    );
+    assert!(events.replace(": ", ":").contains(&attribute), "{events}");
+    let lines = fs::read_to_string(&trace).expect("a trace");
+    let peer = format!(
+        r#""peer":{{"pid":{listener},"uid":12345,"program":"{program}","comm":"python3"}},"result":"ok""#
+    );
+    assert!(lines.contains(&peer), "{lines}");
+    assert!(
+        lines.contains(&format!(r#""peer":{{"pid":{ended},"uid":0}}"#)) && lines.contains(r#""peer":{}"#),
+        "{lines}"
+    );
     // It is the host's, and no part of what the run is known by.
     let identity = evidence.identity.effects.iter().map(|effect| format!("{effect:?}")).collect::<String>();
     assert!(!identity.contains("12345"), "{identity}");

@@ -116,6 +116,12 @@ fn trace_line() -> Shape {
     };
     let only_true = |key, about| sometimes(key, Shape::Exactly(true.into()), about);
     let number = |key, about| always(key, Shape::Count, about);
+    let peer = Shape::Object(vec![
+        sometimes("pid", Shape::Count, "the process that listened"),
+        sometimes("uid", Shape::Count, "its user"),
+        text("program", "the program that it ran; absent where it had ended"),
+        text("comm", "the kernel's short name of it; absent where it had ended"),
+    ]);
     let line = Shape::Object(vec![
         number("seq", "the place among the observations, from 0; those without a line have one too"),
         number("t_ns", "nanoseconds since the command's first instruction"),
@@ -148,6 +154,7 @@ fn trace_line() -> Shape {
         sometimes("port", Shape::Between(0, u16::MAX.into()), "of the address"),
         text("host", "the name that the address was given for"),
         only_true("ephemeral", "the kernel chose the port"),
+        sometimes("peer", peer, "who answered at a UNIX socket; empty where the kernel names nobody"),
         always("result", Shape::Text, "`ok`, or the errno's name"),
     ]);
     Shape::OneOf(vec![end, cut, line])

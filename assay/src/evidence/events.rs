@@ -13,7 +13,7 @@ use crate::canon::digest::Digest;
 use crate::canon::value::{Object, Value};
 use crate::canon::write;
 use crate::evidence::timestamp::Timestamp;
-use crate::evidence::{CANONICALIZER, Evidence, identity};
+use crate::evidence::{CANONICALIZER, Evidence, identity, peer};
 use crate::observe::loss::Kind;
 use crate::profile::effect::{Effect, NetEffect, NetEffectOp, Port, bracketed};
 
@@ -157,6 +157,9 @@ fn effect_draft<'a>(evidence: &Evidence, effect: &'a Effect, is_reproducible: bo
             if !facts.asked.is_empty() {
                 let list: Vec<&str> = facts.asked.iter().map(String::as_str).collect();
                 extensions.push(("assayasked", list.join(" ").as_str().into()));
+            }
+            if !facts.peers.is_empty() {
+                extensions.push(("assaypeers", peer::text(&facts.peers).as_str().into()));
             }
         }
     }

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod integrity;
 pub mod lint;
 pub mod manifest;
+pub mod peer;
 pub mod retold;
 #[cfg(test)]
 pub(crate) mod samples;

@@ -16,7 +16,7 @@ use crate::evidence::{
     shapes,
 };
 use crate::observe::loss::{Gap, Kind};
-use crate::profile::effect::Effect;
+use crate::profile::effect::{Effect, EffectResult, NetEffectOp};
 
 /// A part of a run's evidence that its bundle may not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub enum Part {
     Actors,
     /// Connections, failures and bytes by endpoint.
     Traffic,
-    /// Who answered at UNIX sockets, and where the observation ended at one.
+    /// Who answered at UNIX sockets.
     Peers,
     /// What the observer counted, and what was refused for want of a capability.
     Counters,
@@ -62,8 +62,7 @@ impl Part {
     }
 
     /// What no bundle of this format holds.
-    const NEVER: [Self; 6] =
-        [Self::Processes, Self::Actors, Self::Traffic, Self::Peers, Self::Counters, Self::Places];
+    const NEVER: [Self; 5] = [Self::Processes, Self::Actors, Self::Traffic, Self::Counters, Self::Places];
 }
 
 /// What is known of the bundle itself, beside the evidence in it.
@@ -203,8 +202,10 @@ impl Retelling {
             is_authorised: event.object.get("assayauthorised").and_then(Value::as_bool),
             addresses: view.addresses(),
             asked: view.asked().map(str::to_owned).collect(),
+            peers: view.peers().into_iter().collect(),
             ..EffectFacts::default()
         };
+        self.missing.extend((is_answered(&effect) && facts.peers.is_empty()).then_some(Part::Peers));
         if self.effects.insert(effect, facts).is_some() {
             self.pass_over(event, "it tells an effect a second time".into(), &[of]);
         }
@@ -302,6 +303,12 @@ impl Retelling {
         observed.duration_ms = duration.unwrap_or(0);
         self.missing.extend(duration.is_none().then_some(Part::Duration));
     }
+}
+
+/// Whether somebody at a UNIX socket answered.
+fn is_answered(effect: &Effect) -> bool {
+    matches!(effect, Effect::Net(net) if net.op == NetEffectOp::Connect
+        && net.proto == "unix" && net.result == EffectResult::Ok)
 }
 
 #[cfg(test)]

@@ -331,6 +331,7 @@ pub fn event() -> Shape {
             vec![
                 text("assayaddresses", "the addresses that the name stood for, between spaces"),
                 text("assayasked", "the names that clients asked for there besides, between spaces"),
+                text("assaypeers", "who answered at a UNIX socket, as the text of a JSON array"),
             ],
         ),
         one_event(kind::DEGRADED, degradation())

@@ -11,7 +11,7 @@ use crate::canon::value::{Object, Value};
 use crate::evidence::events::kind;
 use crate::evidence::identity::{self, IdentityError};
 use crate::evidence::verify::Event;
-use crate::evidence::{Degradation, Outcome};
+use crate::evidence::{Degradation, Outcome, Peer, peer};
 use crate::profile::effect::Effect;
 
 /// An event, seen as what its type says it is.
@@ -128,6 +128,11 @@ impl<'a> View<'a> {
     /// The names that clients asked for there, other than those it is told by.
     pub fn asked(&self) -> impl Iterator<Item = &'a str> {
         self.event.object.str("assayasked").unwrap_or_default().split_ascii_whitespace()
+    }
+
+    /// Who answered at the UNIX socket, as far as the event says it.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.event.object.str("assaypeers").map(peer::from_text).unwrap_or_default()
     }
 
     /// Whether an event of a known type holds all that its type has, and nothing else.

@@ -15,7 +15,7 @@ use super::errno::errno_name;
 use super::names::Given;
 use super::observation::{
     Access, Act, CallResult, Endpoint, ExecAct, FileAct, FileOp, NamespaceOp, NetAct, NetOp, Observation,
-    PairAct, PairOp, PathRef, PathState,
+    PairAct, PairOp, PathRef, PathState, Peer,
 };
 
 /// The length of a `comm` that was cut, or may have been.
@@ -161,6 +161,23 @@ impl TraceWriter {
         if act.is_ephemeral {
             out.push_str(",\"ephemeral\":true");
         }
+        if let Some(peer) = &act.peer {
+            self.peer(peer, out);
+        }
+    }
+
+    fn peer(&mut self, peer: &Peer, out: &mut String) {
+        let mut members = String::new();
+        if let Some((pid, uid)) = peer.process {
+            let _ = write!(members, r#","pid":{pid},"uid":{uid}"#);
+        }
+        if let Some(program) = &peer.program {
+            self.path("program", program, &mut members);
+        }
+        if let Some(comm) = &peer.comm {
+            self.comm(comm, &mut members);
+        }
+        let _ = write!(out, r#","peer":{{{}}}"#, members.strip_prefix(',').unwrap_or_default());
     }
 
     /// `"key": "path"`, and its state where it is not simply what the kernel resolved.
@@ -399,6 +416,25 @@ mod tests {
             net(Endpoint::UnixAbstract(b"x\0".to_vec())),
             CallResult::Errno(9999),
             r#""op":"connect","proto":"tcp","address":"@x\\x00","result":"E9999"}"#,
+        );
+        let of_socket = |peer: Peer| {
+            let endpoint = Endpoint::UnixPath(PathRef::resolved("/run/s"));
+            let peer = Some(Box::new(peer));
+            Act::Net(NetAct { op: NetOp::Connect, proto: "unix", endpoint, is_ephemeral: false, peer })
+        };
+        check(
+            of_socket(Peer {
+                process: Some((9, 0)),
+                program: Some(PathRef::resolved("/usr/bin/dockerd")),
+                comm: Some(b"docker\"d".to_vec()),
+            }),
+            CallResult::Ok,
+            r#""op":"connect","proto":"unix","address":"/run/s","peer":{"pid":9,"uid":0,"program":"/usr/bin/dockerd","comm":"docker\"d"},"result":"ok"}"#,
+        );
+        check(
+            of_socket(Peer { process: None, program: None, comm: None }),
+            CallResult::Ok,
+            r#""op":"connect","proto":"unix","address":"/run/s","peer":{},"result":"ok"}"#,
         );
         check(
             net(Endpoint::Unreadable),

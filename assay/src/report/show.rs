@@ -147,6 +147,11 @@ pub fn line(out: &mut dyn Write, event: &Event, paint: Paint) -> io::Result<()> 
         after.push_str("  ");
         after.push_str(&paint.style("33", "not authorised"));
     }
+    let peers: Vec<String> =
+        view.peers().iter().map(|peer| harmless(&peer.to_string()).into_owned()).collect();
+    if !peers.is_empty() {
+        write!(after, "  answered by {}", peers.join(" and by ")).expect("writing to a String cannot fail");
+    }
     let (kind, op, text) = match view.content {
         Content::Started | Content::Summary | Content::Finished => return Ok(()),
         Content::Fs { op, path, to } => {

@@ -1,5 +1,6 @@
 //! What each rule looks at. Pure: an event or what went by → what was found.
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::places::{
@@ -232,7 +233,14 @@ pub(super) fn root_socket(_: &Seen, view: &View<'_>) -> Option<Found> {
     match view.content {
         Content::Net {
             op: op @ ("connect" | "send"), proto: "unix" | "", address: Some(address), ..
-        } if ROOT_SOCKETS.has(address) => Some(act(view, Level::Error, address, op)),
+        } if ROOT_SOCKETS.has(address) => {
+            let mut found = act(view, Level::Error, address, op);
+            let peers: Vec<String> = view.peers().iter().map(ToString::to_string).collect();
+            if !peers.is_empty() {
+                let _ = write!(found.message, ", answered by {}", peers.join(" and by "));
+            }
+            Some(found)
+        }
         _ => None,
     }
 }

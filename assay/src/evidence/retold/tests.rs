@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::evidence::integrity::Limits;
 use crate::evidence::verify::verify;
-use crate::evidence::{Component, bundle, events, samples};
+use crate::evidence::{Component, Peer, bundle, events, samples};
 use crate::observe::loss::{Completeness, LossLedger};
-use crate::profile::effect::{EffectResult, FsOp};
+use crate::profile::effect::FsOp;
 use crate::profile::name::Name;
 
 fn retold(bytes: &[u8]) -> Result<(Evidence, BundleFacts), RetoldError> {
@@ -21,7 +21,7 @@ fn held_by_a_bundle(evidence: &Evidence) -> Evidence {
     let mut held = evidence.clone();
     let observed = &mut held.observed;
     for facts in observed.effects.values_mut() {
-        (facts.by, facts.refused, facts.peers) = (None, None, BTreeSet::new());
+        (facts.by, facts.refused) = (None, None);
     }
     observed.counters.clear();
     observed.endpoints.clear();
@@ -58,11 +58,14 @@ fn what_a_bundle_holds_is_told_as_it_was_and_the_rest_is_named() {
     for facts in evidence.observed.effects.values_mut() {
         facts.addresses = ["10.0.0.1".parse().unwrap()].into();
         facts.asked = ["a.test".to_owned()].into();
+        let program = Some("/usr/bin/dockerd".to_owned());
+        facts.peers = [Peer { process: Some((7, 0)), program, comm: Some("dockerd".into()) }].into();
     }
     for (effect, facts) in &mut evidence.observed.effects {
         facts.denied_by = (effect.result() == EffectResult::Denied).then_some("policy");
         if !matches!(effect, Effect::Net(_)) {
             (facts.addresses, facts.asked) = (BTreeSet::new(), BTreeSet::new());
+            facts.peers = BTreeSet::new();
         }
     }
     let (again, facts) = retold(&samples::bundle(&evidence)).unwrap();
@@ -78,12 +81,15 @@ fn what_a_bundle_holds_is_told_as_it_was_and_the_rest_is_named() {
 
 #[test]
 fn what_a_reproducible_bundle_leaves_out_is_named_and_not_made_up() {
-    let evidence = samples::evidence(samples::harmless(), Vec::new());
+    let socket = samples::connect("unix", "/run/docker.sock", None);
+    let evidence = samples::evidence([samples::harmless(), vec![socket]].concat(), Vec::new());
     let emission = events::Emission { is_reproducible: true, ..samples::emission() };
     let mut bytes = Vec::new();
     bundle::write(&evidence, &emission, &mut bytes).unwrap();
     let (again, facts) = retold(&bytes).unwrap();
-    assert!(facts.missing.contains(&Part::Hits) && facts.missing.contains(&Part::Duration), "{facts:?}");
+    for part in [Part::Hits, Part::Duration, Part::Peers] {
+        assert!(facts.missing.contains(&part), "{facts:?}");
+    }
     assert!(again.observed.effects.values().all(|facts| facts.hits == 0));
     assert!(again.coverage.is_complete());
 }

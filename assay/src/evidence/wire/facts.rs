@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::{Actor, EffectFacts, Peer, Refusal};
-use super::super::{identity, shapes};
+use super::super::{identity, peer, shapes};
 use super::{Reader, WireError, wrong};
 use crate::canon::node::{Item, Scalar};
 use crate::canon::value::{Object, Value};
@@ -30,7 +30,7 @@ pub(super) fn item<'a>(effect: &'a Effect, facts: &'a EffectFacts) -> Item<'a> {
         object.set("asked", list_of(&facts.asked));
     }
     if !facts.peers.is_empty() {
-        object.set("peers", Value::Array(facts.peers.iter().map(|one| peer(one).into()).collect()));
+        object.set("peers", Value::Array(facts.peers.iter().map(|one| peer::object(one).into()).collect()));
     }
     object.set_some("by", facts.by.as_deref().map(actor));
     object.set_some("refused", facts.refused.as_deref().map(refusal));
@@ -39,18 +39,6 @@ pub(super) fn item<'a>(effect: &'a Effect, facts: &'a EffectFacts) -> Item<'a> {
 
 fn list_of(set: &BTreeSet<impl ToString>) -> Value {
     Value::Array(set.iter().map(|one| one.to_string().as_str().into()).collect())
-}
-
-fn peer(peer: &Peer) -> Object {
-    let mut object = Object::new();
-    if let Some((pid, uid)) = peer.process {
-        object.set("pid", Value::count(pid.into()));
-        object.set("uid", Value::count(uid.into()));
-    }
-    object.set_some("program", peer.program.as_deref());
-    object.set_some("comm", peer.comm.as_deref());
-    object.set_some("unread", peer.unread());
-    object
 }
 
 fn actor(actor: &Actor) -> Object {
