@@ -1,6 +1,7 @@
 //! What can be tested without privileges, from outside: one binary, one module a subject.
 
 mod attest;
+mod ci;
 mod damaged;
 mod differences;
 mod evidence;

@@ -15,6 +15,7 @@ mod by_name;
 mod canonical;
 mod capable;
 mod checked;
+mod ci;
 mod clock;
 mod compat;
 mod confined;

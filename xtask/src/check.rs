@@ -64,6 +64,10 @@ pub fn check() -> Result<()> {
         not_run.push(format!("tests that hold output to programs of others: {missing}"));
     }
 
+    if step::find("shellcheck").is_none() {
+        not_run.push("the scripts of .ci by shellcheck: it is not installed".to_owned());
+    }
+
     for step in &not_run {
         println!("not run: {step}");
     }

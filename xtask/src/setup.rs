@@ -47,7 +47,7 @@ pub const PACKAGES: [(&str, &[&str]); 9] = [
         &["python3-pytest", "gpg", "gpg-agent", "gpgconf", "perl", "patch", "zip", "unzip", "util-linux"],
     ),
     ("terminals, attributes, networks", &["tmux", "vim-tiny", "less", "procps", "attr", "iproute2"]),
-    ("checking signatures from outside", &["openssl"]),
+    ("checking signatures and scripts from outside", &["openssl", "shellcheck"]),
     ("an ordinary user with capabilities", &["libcap2-bin"]),
     (
         "the report in a browser, whether it is valid, and its pictures",
