@@ -12,6 +12,7 @@ use assay::evidence::gate::{Gate, Terms};
 use assay::evidence::integrity::Limits;
 use assay::evidence::lint::Linter;
 use assay::evidence::lint::settings::{self, Settings};
+use assay::evidence::retold::Retelling;
 use assay::evidence::statement::Draft;
 use assay::evidence::verify::{Verified, verify};
 use assay::evidence::{archive, dsse, wire};
@@ -23,6 +24,7 @@ use assay::policy::load::{Context, NoFiles, load_bytes};
 use assay::policy::{Request, judge, rule::Access};
 use assay::profile::wire as profile_wire;
 use assay::report;
+use assay::report::basis::Basis;
 use assay::report::show::Head;
 use assay::report::text::Paint;
 
@@ -279,12 +281,14 @@ fn tell(bytes: &[u8], verified: &Verified) {
     let (mut linter, mut gate, mut head) =
         (Linter::new(&settings), Gate::new(Terms::default()), Head::default());
     let (mut outline, mut draft, mut shown) = (Outline::default(), Draft::default(), Vec::new());
+    let mut retelling = Retelling::new();
     verify(bytes, Limits::FORMAT, |manifest, event| {
         linter.event(manifest, event);
         gate.event(manifest, event);
         head.add(event);
         outline.add(event);
         draft.add(event);
+        retelling.add(event);
         report::show::line(&mut shown, event, Paint::Plain).expect(WHOLE);
     })
     .expect("it was good before");
@@ -304,9 +308,31 @@ fn tell(bytes: &[u8], verified: &Verified) {
     for value in [report::json::lint(&findings, verified), report::sarif::lint(&findings, "bundle", "0")] {
         shown.extend_from_slice(report::json::to_text(&value).as_bytes());
     }
+    if let Ok((evidence, facts)) = retelling.finish(verified) {
+        let basis = Basis::Bundle(&facts);
+        report::plain::write(&mut shown, &evidence, basis, Paint::Plain).expect(WHOLE);
+        report::markdown::write(&mut shown, &evidence, basis).expect(WHOLE);
+        let mut page = Vec::new();
+        report::html::write(&mut page, &evidence, basis).expect(WHOLE);
+        assert_page(&String::from_utf8(page).expect("text is UTF-8"));
+    }
     read::parse(&draft.finish(verified, "bundle")).expect("a statement is strict JSON");
     let shown = String::from_utf8(shown).expect("text is UTF-8");
     assert!(is_harmless(&shown), "{}", shown.escape_debug());
+}
+
+/// What a page is made of is ours: two scripts, no other element that loads or runs anything, and data that is JSON.
+fn assert_page(page: &str) {
+    assert!(is_harmless(page), "{}", page.escape_debug());
+    let (before, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").expect("data");
+    let (data, after) = rest.split_once("</script>").expect("its end");
+    read::parse(data.as_bytes()).expect("data is JSON");
+    for word in ["<script", "<img", "<iframe", "<style", "javascript:\"", "<!--"] {
+        let ours = usize::from(word == "<style");
+        let (_, body) = before.split_once("<style>").expect("our style");
+        assert_eq!(body.matches(word).count() + ours, ours, "{word}: {before}");
+    }
+    assert_eq!(after.matches("<script>").count(), 1);
 }
 
 fn is_harmless(text: &str) -> bool {

@@ -250,10 +250,13 @@ fn no_reader_believes_a_damaged_bundle_or_takes_much_memory_for_it() {
             vec!["diff", &good, bundle],
             vec!["diff", bundle, &good, "--format", "json"],
             vec!["attest", bundle, "--unsigned"],
+            vec!["report", bundle],
+            vec!["report", bundle, "--format", "html"],
         ] {
-            let words: Vec<String> = [env!("CARGO_BIN_EXE_assay"), "evidence"]
+            let under = if words[0] == "report" { "report" } else { "evidence" };
+            let words: Vec<String> = [env!("CARGO_BIN_EXE_assay"), under]
                 .into_iter()
-                .chain(words)
+                .chain(words.into_iter().skip_while(|word| *word == "report"))
                 .map(str::to_owned)
                 .collect();
             asked.push((what, words));

@@ -80,7 +80,8 @@ impl Trap {
             "-e",
             "signal=none",
         ]);
-        strace.arg("-o").arg(&log).args([ASSAY, "evidence"]).args(words);
+        strace.arg("-o").arg(&log).arg(ASSAY);
+        strace.args(Some("evidence").filter(|_| words[0] != "report")).args(words);
         let bundle = fs::File::open(self.dir.path().join("b")).expect("the bundle");
         let output =
             self.arm(&mut strace).stdin(bundle).stderr(Stdio::piped()).output().expect("strace is installed");
@@ -163,6 +164,9 @@ const READERS: &[&[&str]] = &[
     &["gate", "B", "--baseline", "good", "--format", "json"],
     &["attest", "B", "--unsigned"],
     &["attest", "B", "--key", "k.key"],
+    &["report", "B"],
+    &["report", "B", "--format", "markdown"],
+    &["report", "B", "--format", "html"],
 ];
 
 /// A trap with what the readers ask for beside the bundle.
@@ -229,9 +233,10 @@ fn on_a_terminal_only_show_starts_a_program_and_that_is_the_pager() {
     trap.dir.put("b", hostile(&trap.program()));
     let log = trap.dir.path().join("log");
     for reader in READERS {
-        let words = reader.join(" ").replace('B', "b");
+        let under = if reader[0] == "report" { "" } else { "evidence " };
+        let words = under.to_owned() + &reader.join(" ").replace('B', "b");
         let line = format!(
-            "/usr/bin/strace -f -qq -s 200 -e trace=execve,execveat -e signal=none -o {} {ASSAY} evidence {words}",
+            "/usr/bin/strace -f -qq -s 200 -e trace=execve,execveat -e signal=none -o {} {ASSAY} {words}",
             log.display()
         );
         // It makes the terminal; the line has only names of ours in it.

@@ -74,12 +74,20 @@ fn install() -> Result<()> {
 /// A run worth a picture, and the pictures of its report.
 fn pictures() -> Result<()> {
     run(command("cargo").args(["build", "--quiet", "--package", "assay"]))?;
-    let place = root().join("target/pictured");
+    let place = std::env::temp_dir().join(format!("assay-pictured-{}", std::process::id()));
     let report = place.join("project/run.html");
-    run(command("sh").arg("tests/browser/pictured.sh").arg(&place).arg(root().join("target/debug/assay")))?;
-    let mut tests = command("cargo");
-    tests.args(["test", "--package", "assay", "--test", "browser", "--", "pictures::"]);
-    run(tests.env("ASSAY_PICTURE_OF", report))?;
+    let outcome = run(command("sh")
+        .arg("tests/browser/pictured.sh")
+        .arg(&place)
+        .arg(root().join("target/debug/assay")))
+    .and_then(|()| {
+        let mut tests = command("cargo");
+        tests.args(["test", "--package", "assay", "--test", "browser", "--", "pictures::"]);
+        run(tests.env("ASSAY_PICTURE_OF", &report))
+    });
+    // What the run left is of no use to anybody.
+    drop(std::fs::remove_dir_all(&place));
+    outcome?;
     run(command("optipng").args([
         "-quiet",
         "-o5",
