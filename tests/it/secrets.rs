@@ -21,7 +21,21 @@ use proptest::prelude::*;
 #[path = "../fixtures/secrets.rs"]
 mod corpus;
 
-use corpus::{HARMLESS, all_commands, plain, secrets};
+use corpus::{COMMANDS, HARMLESS, plain, secrets};
+
+/// More commands, one a line of `secrets.txt`, which no test runs.
+fn forms() -> Vec<Vec<String>> {
+    let lines = include_str!("../fixtures/secrets.txt")
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split('\t').map(|argument| argument.replace("\\n", "\n")).collect()).collect()
+}
+
+/// All commands, an argument a text.
+fn all_commands() -> Vec<Vec<String>> {
+    let rows = COMMANDS.iter().map(|row| row.iter().map(|text| (*text).to_owned()).collect());
+    rows.chain(forms()).collect()
+}
 
 /// Each command's arguments as they are given.
 fn commands() -> Vec<Vec<Vec<u8>>> {

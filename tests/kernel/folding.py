@@ -101,7 +101,23 @@ def is_like_a_word(token):
     if found:
         return not found[1] or (is_word(found[1]) and len(found[2]) <= 4)
     found = re.fullmatch("[0-9]{1,2}([A-Za-z]+)", token)
-    return bool(found) and is_word(found[1])
+    if found and is_word(found[1]):
+        return True
+    if re.fullmatch("[0-9]{1,5}x[0-9]{1,5}", token):
+        return True
+    found = re.fullmatch("([A-Za-z]+)[0-9]{1,3}([A-Za-z]+)", token)
+    sides = found.groups() if found else ()
+    joined = [WORDS_KNOWN.is_joined(side) for side in sides]
+    return any(is_joined and len(side) >= 4 for side, is_joined in zip(sides, joined)) and all(
+        is_joined or len(side) <= 3 for side, is_joined in zip(sides, joined))
+
+
+def is_chosen_number(digits):
+    zeros = len(digits) - len(digits.lstrip("0"))
+    if zeros * 2 >= len(digits):
+        return True
+    day = "(19[7-9][0-9]|20[0-9]{2})(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])"
+    return bool(re.fullmatch(day + "(([01][0-9]|2[0-3])[0-5][0-9]([0-5][0-9])?)?", digits))
 
 
 def is_hexadecimal_hash(token):
@@ -159,6 +175,9 @@ class Words:
                     ends.add(end)
                     break
         return bool(letters) and len(letters) in ends
+
+
+WORDS_KNOWN = Words()
 
 
 class Life:
@@ -808,7 +827,7 @@ class Folder:
             if proof.is_id(at + found.start(), found[0]):
                 stop = at + found.end()
                 return (at + found.start(), stop, "${PID}", "pid"), stop
-        if is_temporary and re.fullmatch("[0-9]{6,}", token):
+        if is_temporary and re.fullmatch("[0-9]{6,}", token) and not is_chosen_number(token):
             return (at, end, "${RANDOM}", "number"), end
         is_drawn = not is_like_a_word(token) or (is_beside_a_time and not self.words.is_of_words(token))
         if is_temporary and len(token) >= 6 and is_drawn:

@@ -47,6 +47,8 @@ TOKENS = [
     lambda: now(chance.choice(["%Y-%m-%d", "%Y%m%d-%H%M%S", "%Y%m%dT%H%M%SZ", "%Y-%m-%d_%H_%M_%S_123x", "2019-%m-%d"])),
     lambda: chance.choice(["%d", "%d123", "%d12"]) % started,
     lambda: "0x" + drawn(HEX, 4, 16),
+    lambda: chance.choice(["1920x1080", "640x480x3", "cc1plus", "sha256file", "plus1234cc", "session4f3a9c"]),
+    lambda: chance.choice(["00000012", "001234567", "20190131", "20190131235959", "20191331", "202601011200"]),
 ]
 FORMS = [
     lambda: "tmp." + drawn(SMALL, 5, 13),

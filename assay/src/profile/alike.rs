@@ -11,7 +11,7 @@ use super::drawn::is_of_words;
 use super::effort::looked_at;
 use super::paths::{MadeAs, PathId, PathTable};
 use super::roots::parent;
-use super::volatile::{Shape, shape};
+use super::token::{Shape, shape};
 
 /// A name with the part left out: its directory, what stands before it and what stands after it, and how long it is.
 type Pattern<'a> = (&'a [u8], &'a [u8], &'a [u8], usize);

@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use super::volatile::{Proof, Shape, shape};
+use super::token::{Shape, shape};
+use super::volatile::Proof;
 
 /// A whole name of the length that makers of temporary files use, in a place for them and gone: no words when it was
 /// opened as mkstemp does, else with a part that no word is built of. (Their alphabets have the underscore, so that such
@@ -150,7 +151,7 @@ pub(super) fn words_in(token: &[u8]) -> usize {
 }
 
 /// Whether all of `letters` is one word of the list after the other, each in small letters or with a capital in front.
-fn is_joined_of_words(letters: &[u8]) -> bool {
+pub(super) fn is_joined_of_words(letters: &[u8]) -> bool {
     let small = letters.to_ascii_lowercase();
     let is_word = |start: usize, end: usize| {
         WORDS.contains(&small[start..end]) && letters[start + 1..end].iter().all(u8::is_ascii_lowercase)

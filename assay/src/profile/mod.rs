@@ -43,6 +43,7 @@ pub mod suggest;
 pub mod temp_forms;
 pub mod template;
 pub mod timestamp;
+mod token;
 pub mod volatile;
 pub mod wire;
 pub mod words;

@@ -80,6 +80,21 @@ fn runs_into_a_letter(rest: &[u8]) -> bool {
     }
 }
 
+/// Whether so many digits and no more are a date from 1970 to 2099: of 8, of 12 with hour and minute, of 14 with seconds.
+pub fn is_date(digits: &[u8]) -> bool {
+    let mut reader = Digits { name: digits, at: 0 };
+    let mut is_part = |len: usize, least: u64, most: u64| {
+        reader.number(len).is_some_and(|number| (least..=most).contains(&number))
+    };
+    let is_day = is_part(4, 1970, 2099) && is_part(2, 1, 12) && is_part(2, 1, 31);
+    match digits.len() {
+        8 => is_day,
+        12 => is_day && is_part(2, 0, 23) && is_part(2, 0, 59),
+        14 => is_day && is_part(2, 0, 23) && is_part(2, 0, 59) && is_part(2, 0, 59),
+        _ => false,
+    }
+}
+
 struct Digits<'a> {
     name: &'a [u8],
     at: usize,

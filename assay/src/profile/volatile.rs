@@ -13,6 +13,7 @@ use super::ordinals::as_id;
 use super::temp_forms::known_form;
 use super::template::{Template, template};
 use super::timestamp::time_end;
+use super::token::{Shape, is_chosen_number, shape};
 
 /// What the run's record proves about one path.
 #[derive(Clone, Copy)]
@@ -317,7 +318,8 @@ fn number_in(
         if as_id(&name[start..stop]).is_some_and(|id| (proof.is_actor)(start, id)) {
             return Some((start, stop, "${PID}", FoldRule::Pid));
         }
-        if start == at && stop == end && digits >= 6 && (proof.is_gone || proof.is_in_temp) {
+        let is_drawn = digits >= 6 && !is_chosen_number(&name[start..stop]);
+        if start == at && stop == end && is_drawn && (proof.is_gone || proof.is_in_temp) {
             return Some((start, stop, "${RANDOM}", FoldRule::Number));
         }
         start = stop;
@@ -428,42 +430,6 @@ const LONGEST_HASH: usize = 128;
 /// How often letters and digits change places.
 fn switches(token: &[u8]) -> usize {
     token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count()
-}
-
-/// How a token is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// A word, a number, or a word and a number: what people and programs call things.
-    Word,
-    /// Anything else.
-    Mixed,
-}
-
-pub(super) fn shape(token: &[u8]) -> Shape {
-    let letters = token.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    let digits = token[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if letters + digits < token.len() {
-        // Digits first and then one word: `2to3`, `7zip`, `3rdparty`.
-        let lead = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let is_lead = (1..=2).contains(&lead) && is_words(&token[lead..]);
-        return if is_lead { Shape::Word } else { Shape::Mixed };
-    }
-    if letters == 0 || (is_words(&token[..letters]) && digits <= 4) { Shape::Word } else { Shape::Mixed }
-}
-
-/// All lower, all upper, or words of three letters and more that each begin with a capital, perhaps after an
-/// abbreviation (`CMakeLists`, `HTTPServer`).
-fn is_words(letters: &[u8]) -> bool {
-    if letters.iter().all(u8::is_ascii_lowercase) || letters.iter().all(u8::is_ascii_uppercase) {
-        return true;
-    }
-    let mut words = letters.chunk_by(|_, next| !next.is_ascii_uppercase()).peekable();
-    let mut least = 3;
-    while words.next_if(|word| word.len() == 1).is_some() {
-        least = 4;
-    }
-    words.peek().is_some()
-        && words.all(|word| word.len() >= least && word[1..].iter().all(u8::is_ascii_lowercase))
 }
 
 /// Whether the record knows a part of the name: the user, the host, the id of a process, a time, a uuid, a hash. Then
