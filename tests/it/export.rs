@@ -370,6 +370,7 @@ const OTLP: &str = "\
 import json, pathlib, re, sys
 import opentelemetry.semconv
 from google.protobuf.json_format import Parse
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.logs.v1.logs_pb2 import LogsData
 known = set()
 for file in pathlib.Path(opentelemetry.semconv.__path__[0]).rglob('*_attributes.py'):
@@ -377,6 +378,7 @@ for file in pathlib.Path(opentelemetry.semconv.__path__[0]).rglob('*_attributes.
 records = 0
 for line in open(sys.argv[1], 'rb'):
     data = Parse(line, LogsData(), ignore_unknown_fields=False)
+    assert list(Parse(line, ExportLogsServiceRequest()).resource_logs) == list(data.resource_logs), line
     for logs in data.resource_logs:
         names = [attribute.key for attribute in logs.resource.attributes]
         assert 'service.name' in names, names

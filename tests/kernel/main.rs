@@ -28,6 +28,7 @@ mod enforce;
 mod evasions;
 mod exec;
 mod exec_matrix;
+mod exported;
 mod faults;
 mod file;
 mod flood;
