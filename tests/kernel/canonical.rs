@@ -12,7 +12,6 @@ use crate::harness::sandbox::text;
 use crate::stage::Stage;
 
 #[path = "../fixtures/secrets.rs"]
-#[expect(dead_code, reason = "the forms of commands are tried without a kernel, in tests/it/secrets.rs")]
 mod corpus;
 #[path = "../it/sensitivity.rs"]
 mod sensitivity;
