@@ -55,6 +55,7 @@ FORMS = [
     lambda: "tmp" + drawn(SMALL + "_", 7, 9),
     lambda: "cc" + drawn(SMALL, 5, 7),
     lambda: "sed" + drawn(SMALL.upper(), 6),
+    lambda: chance.choice(["sort", ".merge_file_"]) + drawn(SMALL, 5, 7),
     lambda: "go-build" + drawn(DIGITS, 1, 12),
     lambda: "pip-" + chance.choice(["", "a-b-", "-"]) + drawn(SMALL, 8),
     lambda: "etilqs_" + drawn(HEX, 14, 17),

@@ -48,7 +48,10 @@ const FORMS: &[Form] = &[
     form(b"tmp", Alphabet::LowerUnderscore, (8, 8), true), // Python's tempfile
     form(b".tmp", Alphabet::Alnum, (6, 6), true),  // Rust's tempfile
     form(b"cc", Alphabet::Alnum, (6, 6), true),    // gcc, collect2
-    form(b"sed", Alphabet::Alnum, (6, 6), false),  // sed -i
+    form(b"sed", Alphabet::Alnum, (6, 6), false),
+    form(b"sort", Alphabet::Alnum, (6, 6), false), // what does not fit into memory, where -T says
+    form(b".merge_file_", Alphabet::Alnum, (6, 6), false), // git
+    form(b".merge_link_", Alphabet::Alnum, (6, 6), false), // sed -i
     form(b"tmp_obj_", Alphabet::Alnum, (6, 6), false), // git
     form(b"tmp_pack_", Alphabet::Alnum, (6, 6), true),
     form(b"tmp_idx_", Alphabet::Alnum, (6, 6), true),

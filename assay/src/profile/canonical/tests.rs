@@ -350,6 +350,41 @@ fn a_name_that_was_there_before_never_folds() {
     );
 }
 
+/// Whatever letters chance drew; and what stays, or is built of words and not made for the owner alone, is a name.
+#[test]
+fn what_a_program_spills_beside_its_work_is_drawn_in_small_letters_too() {
+    for drawn in ["sortczniwf", "sortAb12Cd", "sort123456", ".merge_file_abcdef", ".merge_link_qwertz"] {
+        let path = format!("/home/u/w/{drawn}");
+        let part = &drawn[..drawn.len() - 6];
+        let want = ["create", "delete"].map(|op| format!("{op} ${{WORKDIR}}/{part}${{RANDOM}} ok"));
+        check(|run| _ = run.create(&path).delete(&path), &want.each_ref().map(String::as_str));
+    }
+    for kept in ["sortresult", "sorted", "sortkeys01"] {
+        let path = format!("/home/u/w/{kept}");
+        let want = ["create", "delete"].map(|op| format!("{op} ${{WORKDIR}}/{kept} ok"));
+        check(|run| _ = run.create(&path).delete(&path), &want.each_ref().map(String::as_str));
+    }
+    check(|run| _ = run.create("/home/u/w/sortczniwf"), &["create ${WORKDIR}/sortczniwf ok"]);
+}
+
+/// Names in a place for temporary files that are gone at the end, and that nobody draws.
+#[test]
+fn what_somebody_called_a_file_that_is_gone_stays() {
+    for kept in [
+        "20190131235959_add_users.sql",
+        "snap-00000012",
+        "img_1920x1080.png",
+        "cc1plus",
+        "i18next.js",
+        "1280x720",
+        "b-202601011200",
+    ] {
+        let path = format!("/tmp/{kept}");
+        let want = ["create", "delete"].map(|op| format!("{op} /tmp/{kept} ok"));
+        check(|run| _ = run.create(&path).delete(&path), &want.each_ref().map(String::as_str));
+    }
+}
+
 #[test]
 fn a_temporary_file_renamed_onto_its_target_is_a_write_of_the_target() {
     let canonical = check(
