@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::step::{self, command, run};
-use crate::{browser, ebpf, kernel, python, vm};
+use crate::{browser, ebpf, kernel, package, python, vm};
 
 /// Runs all of it; stops at the first step that fails.
 pub fn check() -> Result<()> {
@@ -62,6 +62,14 @@ pub fn check() -> Result<()> {
 
     if let Some(missing) = python::missing() {
         not_run.push(format!("tests that hold output to programs of others: {missing}"));
+    }
+    // Minutes, and Debian's mirror: for those who make releases, and have set it up.
+    match package::missing() {
+        None => {
+            println!("$ cargo xtask package check");
+            package::execute(package::Command::Check)?;
+        }
+        Some(missing) => not_run.push(format!("cargo xtask package check: {missing}")),
     }
 
     if step::find("shellcheck").is_none() {

@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod again;
 mod bench;
+mod book;
 mod browser;
 mod check;
 mod ebpf;
@@ -13,6 +14,7 @@ mod fuzz;
 mod initramfs;
 mod kernel;
 mod oracle;
+mod package;
 mod python;
 mod schema;
 mod setup;
@@ -56,6 +58,11 @@ enum Command {
     Oracle,
     /// Write docs/formats/schema anew, from the formats as the program has them.
     Schema,
+    /// A Debian package and a static program: made, and tried where nothing else is.
+    #[command(subcommand)]
+    Package(package::Command),
+    /// The pages as a book, with mdbook.
+    Book,
     /// Fuzz what reads foreign bytes, and keep what was learned as tests.
     Fuzz(fuzz::Options),
     /// Measurements behind the decisions.
@@ -77,6 +84,8 @@ fn main() -> ExitCode {
         Command::Browser(options) => browser::execute(&options).map(|()| ExitCode::SUCCESS),
         Command::Oracle => oracle::execute().map(|()| ExitCode::SUCCESS),
         Command::Schema => schema::execute().map(|()| ExitCode::SUCCESS),
+        Command::Package(what) => package::execute(what).map(|()| ExitCode::SUCCESS),
+        Command::Book => book::execute().map(|()| ExitCode::SUCCESS),
         Command::Fuzz(options) => fuzz::execute(&options).map(|()| ExitCode::SUCCESS),
         Command::Bench(what) => bench::execute(&what).map(|()| ExitCode::SUCCESS),
         Command::Tidy => tidy::execute().map(|()| ExitCode::SUCCESS),
