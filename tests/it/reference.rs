@@ -55,15 +55,62 @@ fn every_exit_code_of_ours_has_a_row() {
     }
 }
 
-/// In one layout, whichever form of the flag is used, and with examples at its end.
+/// The lines of a help, as a terminal of 80 columns shows them.
+fn help(words: &[&str]) -> Vec<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_assay"))
+        .args(words)
+        .env("COLUMNS", "80")
+        .output()
+        .expect("start assay");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text").lines().map(ToOwned::to_owned).collect()
+}
+
+/// Each command that has no commands of its own, as it is typed.
+fn commands() -> Vec<Vec<String>> {
+    let headings =
+        include_str!("../../docs/cli.md").lines().filter_map(|line| line.strip_prefix("## `assay"));
+    let all: Vec<Vec<String>> = headings
+        .map(|rest| rest.trim_end_matches('`').split_whitespace().map(ToOwned::to_owned).collect())
+        .collect();
+    assert!(all.len() > 12, "{all:?}");
+    all
+}
+
+/// A screen is 24 lines of 80 columns; that of a run, which has more to say, is 40.
 #[test]
-fn the_help_of_a_run_fits_a_screen() {
-    let help = stdout(&["sandbox", "--help"]);
-    assert_eq!(help, stdout(&["sandbox", "-h"]));
-    assert!(help.lines().count() <= 60, "{} lines:\n{help}", help.lines().count());
-    assert!(help.lines().all(|line| line.chars().count() <= 120), "{help}");
+fn the_short_help_of_every_command_fits_a_screen() {
+    for command in commands() {
+        let words: Vec<&str> = command.iter().map(String::as_str).chain(["-h"]).collect();
+        let lines = help(&words);
+        let limit = if command == ["sandbox"] { 40 } else { 24 };
+        assert!(lines.len() <= limit, "{words:?}: {} lines:\n{}", lines.len(), lines.join("\n"));
+        // A usage is one line, however long it is.
+        let fits = |line: &String| line.chars().count() <= 80 || line.starts_with("Usage: ");
+        assert!(lines.iter().all(fits), "{words:?}:\n{}", lines.join("\n"));
+    }
+}
+
+#[test]
+fn the_long_help_has_all_and_ends_with_examples() {
+    let help = help(&["sandbox", "--help"]).join("\n");
+    let reference =
+        include_str!("../../docs/cli.md").split("\n## ").find(|one| one.starts_with("`assay sandbox`"));
+    let options = reference.expect("a section").lines().filter_map(|line| line.strip_prefix("* `--"));
+    let mut count = 0;
+    for option in options {
+        let name = option.split([' ', '`']).next().expect("a name");
+        assert!(help.contains(&format!("--{name}")), "{name}: {help}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
     let examples = help.split_once("\nExamples:\n").expect("examples").1;
     assert!(examples.lines().count() >= 3 && !examples.contains("\n\n"), "{help}");
+    for words in [["evidence", "gate"], ["profile", "merge"], ["policy", "check"]] {
+        let help = stdout(&[words[0], words[1], "--help"]);
+        assert!(help.contains("\nExamples:\n  assay "), "{help}");
+        assert_eq!(help, stdout(&["help", words[0], words[1]]));
+    }
 }
 
 #[test]

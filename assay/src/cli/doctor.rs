@@ -94,15 +94,25 @@ pub fn run(args: Args, out: &Output) -> Exit {
 
 fn text(lines: &[Line], can_observe: bool) -> String {
     let mut text = String::new();
-    for line in lines {
+    let rights: Vec<&str> = lines.iter().filter_map(right_that_is_there).collect();
+    for line in lines.iter().filter(|line| right_that_is_there(line).is_none()) {
         writeln!(text, "{:<8} {}: {}", line.state.as_str(), line.name, line.fact)
             .expect("writing to a String cannot fail");
+        if line.name == LANDLOCK && !rights.is_empty() {
+            writeln!(text, "         restricts {}", rights.join(", "))
+                .expect("writing to a String cannot fail");
+        }
         if let Some(remedy) = &line.remedy {
             writeln!(text, "         to change it: {remedy}").expect("writing to a String cannot fail");
         }
     }
     text += end(can_observe);
     text
+}
+
+/// A right of Landlock that is as it should be: for a person, one line tells all of these.
+fn right_that_is_there(line: &Line) -> Option<&str> {
+    line.name.strip_prefix(LANDLOCK)?.strip_prefix(' ').filter(|_| line.state == State::Good)
 }
 
 fn end(can_observe: bool) -> &'static str {
@@ -367,6 +377,7 @@ fn tracefs(host: &Host) -> Line {
 }
 
 const CGROUP: &str = "cgroup v2";
+const LANDLOCK: &str = "landlock";
 
 fn cgroup(host: &Host) -> Line {
     let name = CGROUP;
@@ -427,7 +438,7 @@ fn lsms(host: &Host) -> Line {
 }
 
 fn landlock(host: &Host) -> Vec<Line> {
-    let name = "landlock";
+    let name = LANDLOCK;
     let abi = match &host.landlock.presence {
         Presence::Available(abi) => abi,
         Presence::Absent(why) => {
@@ -620,6 +631,13 @@ mod tests {
     #[test]
     fn each_right_of_landlock_has_its_line() {
         let lines = diagnose(&root_host());
+        let text = text(&lines, true);
+        assert!(
+            text.contains("ok       landlock: ABI 7\n         restricts execute, write_file, "),
+            "{text}"
+        );
+        assert!(text.contains("limited  landlock bind_udp: cannot be restricted"), "{text}");
+        assert_eq!(text.matches("landlock ").count(), 3, "{text}");
         let rights: Vec<_> = lines.iter().filter(|line| line.name.starts_with("landlock ")).collect();
         assert_eq!(rights.len(), Right::ALL.len());
         let less: Vec<_> =

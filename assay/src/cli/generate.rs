@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command};
 
-use crate::cli::Cli;
+use crate::cli::help;
 use crate::cli::output::Output;
 use crate::exit::Exit;
 
@@ -28,7 +28,7 @@ pub struct ManArgs {
 /// Writes a shell's completions to stdout.
 pub fn completions(args: &CompletionsArgs, out: &Output) -> Exit {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "assay", &mut script);
+    clap_complete::generate(args.shell, &mut help::command(), "assay", &mut script);
     match out.result(&script) {
         Ok(()) => Exit::Success,
         Err(error) => {
@@ -51,7 +51,7 @@ pub fn man(args: &ManArgs, out: &Output) -> Exit {
 
 fn write_pages(directory: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(Cli::command(), directory)
+    clap_mangen::generate_to(help::command(), directory)
 }
 
 /// Prints `docs/cli.md`.
@@ -59,7 +59,7 @@ pub fn reference(out: &Output) -> Exit {
     let mut text = String::from(
         "# Command line\n\nGenerated from the program by `assay reference > docs/cli.md`. Exit codes: `exit-codes.md`.\n",
     );
-    let mut root = Cli::command();
+    let mut root = help::command();
     root.build();
     describe(&root, &mut text);
     match out.result(text.as_bytes()) {
@@ -100,7 +100,7 @@ fn describe(command: &Command, text: &mut String) {
             text.push_str(&option(argument));
         }
     }
-    if let Some(more) = command.get_after_help() {
+    if let Some(more) = command.get_after_help().or(command.get_after_long_help()) {
         let more = more.to_string().replace('\n', "\n    ");
         let _ = write!(text, "\n    {more}\n");
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use crate::exit::Exit;
 
@@ -11,6 +11,7 @@ pub mod env;
 pub mod evidence;
 pub mod failure;
 pub mod generate;
+pub mod help;
 pub mod output;
 pub mod pager;
 pub mod policy;
@@ -71,9 +72,17 @@ enum Command {
 
 /// Runs the command line of this process.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(args) {
+    let args = help::without_help_word(args.into_iter().collect());
+    let matches = help::command_for(&args).try_get_matches_from(&args);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return output::usage(&error),
+        Err(error) => {
+            let exit = output::usage(&error);
+            if let Some(hint) = help::hint(&error, &args) {
+                Output::new(Verbosity::Normal, Color::Auto).hint(&hint);
+            }
+            return exit;
+        }
     };
     let verbosity = match (cli.quiet, cli.verbose) {
         (true, _) => Verbosity::Quiet,

@@ -29,11 +29,13 @@ use crate::sandbox::{self, Finished, assemble, capabilities, duration, user};
 /// At the end of the help.
 const EXAMPLES: &str = "\
 Examples:
-  assay sandbox -- make test                                  contain it by the built-in policy
-  assay sandbox --dry-run --profile run.yaml -- make test     learn what it does, block nothing
-  assay sandbox --policy run.yaml --enforce -- make test      hold it to what was learnt
-  assay sandbox --fail-closed --profile p.yaml --bundle b.tgz --policy assay.yaml -- ./agent
-                                                              evidence for others, or no run at all";
+  assay sandbox -- make test          contain it by the built-in policy
+  assay sandbox --dry-run --profile run.yaml -- make test
+                                      learn what it does, block nothing
+  assay sandbox --policy run.yaml --enforce -- make test
+                                      hold it to what was learnt
+  assay sandbox --fail-closed --profile p.yaml --bundle b.tgz -- ./agent
+                                      evidence for others, or no run at all";
 
 /// Flags of `assay sandbox`.
 #[derive(Debug, clap::Args)]

@@ -266,8 +266,16 @@ pub fn outcome_of<T>(
     Err(match error {
         LaunchError::Step { stage: Stage::Exec, errno, .. } => {
             let missing = if errno == libc::ENOENT { missing_interpreter() } else { None };
-            let what = missing.map(|name| format!("its interpreter `{name}`: ")).unwrap_or_default();
-            let text = format!("start `{command}`: {what}{}", io::Error::from_raw_os_error(errno));
+            let what = missing.as_ref().map(|name| format!("its interpreter `{name}`: ")).unwrap_or_default();
+            let why = match errno {
+                libc::ENOENT if missing.is_none() && !command.contains('/') => {
+                    "; it is in no directory of PATH"
+                }
+                libc::EACCES => "; it is not executable, or the policy does not let it run",
+                libc::ENOEXEC => "; it is no program of this machine, and has no `#!` line",
+                _ => "",
+            };
+            let text = format!("start `{command}`: {what}{}{why}", io::Error::from_raw_os_error(errno));
             if errno == libc::ENOENT {
                 outcome::NotStarted::NotFound(text)
             } else {
@@ -277,6 +285,14 @@ pub fn outcome_of<T>(
         refused @ LaunchError::Unheld(_) => NotStarted::Refused(refused.to_string()),
         refused @ LaunchError::Step { stage: Stage::Ruleset, .. } if request.is_fail_closed => {
             NotStarted::Refused(refused.to_string())
+        }
+        LaunchError::Step { stage: Stage::Workdir, errno, .. } => {
+            let directory = match &request.workdir {
+                Workdir::At(path) => format!("{} (--workdir)", path.display()),
+                Workdir::Inherited => "we were started in".into(),
+            };
+            let error = io::Error::from_raw_os_error(errno);
+            NotStarted::Failed(format!("enter the directory {directory}: {error}"))
         }
         other => NotStarted::Failed(other.to_string()),
     })
