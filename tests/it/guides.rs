@@ -3,34 +3,48 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::blocks::{NOT_RUN, of_page, pages, reason, records};
 use crate::sample::{Dir, harmless, of};
 
-/// What is in blocks of these kinds is for a shell.
-const SHELLS: [&str; 2] = ["```sh", "```console"];
-
-/// The commands of a page, block by block.
-fn blocks(page: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut lines = page.lines();
-    while let Some(line) = lines.next() {
-        if SHELLS.contains(&line.trim()) {
-            let block = lines.by_ref().take_while(|line| line.trim() != "```");
-            // A prompt is not typed.
-            let typed = block.map(|line| line.strip_prefix("$ ").or(line.strip_prefix("# ")).unwrap_or(line));
-            blocks.push(typed.fold(String::new(), |text, line| text + line + "\n"));
-        }
-    }
-    blocks
+/// The pages whose commands need no root.
+fn plain_pages() -> Vec<(String, String)> {
+    let mut all = pages();
+    all.retain(|(name, page)| {
+        name == "docs/cli.md" || name.starts_with("docs/guides/") && !records(name, page)
+    });
+    all
 }
 
-fn pages() -> Vec<(String, String)> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    let guides = std::fs::read_dir(docs.join("guides")).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<_> = guides.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
-    paths.push(docs.join("cli.md"));
-    paths.sort();
-    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-    paths.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap())).collect()
+/// Whoever adds a block says who runs it, or why nobody does.
+#[test]
+fn every_block_for_a_shell_is_run_or_says_why_not() {
+    let (mut run, mut not_run) = (0, vec![0; NOT_RUN.len()]);
+    for (name, page) in pages() {
+        let (before_tests, _) = page.split_once("\n## Test it").unwrap_or((&page, ""));
+        for block in of_page(&name, &page) {
+            // `tests/kernel/readme.rs`; and the guides, here or in `tests/kernel/guides.rs`.
+            let is_run = name == "README.md"
+                && of_page(&name, before_tests).iter().any(|one| one.text == block.text)
+                || name == "docs/cli.md"
+                || name.starts_with("docs/guides/") && reason(&block).is_none();
+            match NOT_RUN
+                .iter()
+                .position(|(page, begins, _)| *page == block.page && block.text.starts_with(begins))
+            {
+                Some(place) if !is_run => not_run[place] += 1,
+                None if is_run => run += 1,
+                Some(_) => panic!("{name}: it is run, and listed as not run:\n{}", block.text),
+                None => panic!("{name}: nobody runs this, and `NOT_RUN` has no reason:\n{}", block.text),
+            }
+        }
+    }
+    for ((page, begins, _), count) in NOT_RUN.iter().zip(&not_run) {
+        assert!(*count > 0, "no block of {page} begins with `{begins}`");
+    }
+    assert!(run >= 15, "only {run} blocks are run");
+    let said = format!("{} blocks of the pages are not run", not_run.iter().sum::<i32>());
+    let contributing = include_str!("../../docs/contributing.md");
+    assert!(contributing.contains(&said), "docs/contributing.md should say: {said}");
 }
 
 #[test]
@@ -38,7 +52,7 @@ fn the_commands_of_the_guides_work_as_they_stand() {
     let program = Path::new(env!("CARGO_BIN_EXE_assay")).parent().unwrap().to_owned();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
     let mut count = 0;
-    for (name, page) in pages() {
+    for (name, page) in plain_pages() {
         let dir = Dir::new();
         dir.put("run.tar.gz", of(harmless()));
         dir.put("last-good.tar.gz", of(harmless()));
@@ -46,9 +60,10 @@ fn the_commands_of_the_guides_work_as_they_stand() {
             "assay.yaml",
             "api_version: assay/v1\nfs: {allow: [{path: '${WORKDIR}', access: [read, write]}]}\nnet: {allow: ['127.0.0.1:*']}\n",
         );
-        for block in blocks(&page) {
+        for block in of_page(&name, &page).iter().filter(|block| reason(block).is_none()) {
+            let block = &block.text;
             let mut shell = Command::new("sh");
-            shell.args(["-euc", &block]).current_dir(dir.path()).env("PATH", &path).stdin(Stdio::null());
+            shell.args(["-euc", block]).current_dir(dir.path()).env("PATH", &path).stdin(Stdio::null());
             let output = shell.output().unwrap();
             assert!(output.status.success(), "{name}: {block}{}", String::from_utf8_lossy(&output.stderr));
             count += 1;
@@ -61,7 +76,7 @@ fn the_commands_of_the_guides_work_as_they_stand() {
 #[test]
 fn the_settings_of_the_guides_are_taken() {
     let mut count = 0;
-    for (name, page) in pages() {
+    for (name, page) in plain_pages() {
         for block in page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()) {
             let dir = Dir::new();
             dir.put("run.tar.gz", of(harmless()));

@@ -1,6 +1,8 @@
 //! What can be tested without privileges, from outside: one binary, one module a subject.
 
 mod attest;
+mod blocks;
+mod book;
 mod ci;
 mod damaged;
 mod differences;

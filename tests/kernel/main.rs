@@ -34,6 +34,7 @@ mod file;
 mod flood;
 mod formats;
 mod greeted;
+mod guides;
 mod harness;
 mod heir;
 mod held;
