@@ -5,6 +5,7 @@
 //! script the essentials are there as well, up to a limit.
 
 mod data;
+mod findings;
 mod network;
 mod page;
 mod processes;

@@ -6,16 +6,14 @@ use maud::{Markup, PreEscaped, html};
 
 use super::super::basis::Basis;
 use super::super::controls::{Control, State, controls};
-use super::super::first_screen::{self, Line, Piece, Section, Topic, is_reading};
-use super::{ROWS, data, more, name, network, processes};
+use super::super::first_screen::{self, Line, Piece, is_reading};
+use super::{ROWS, data, findings, more, name, network, processes};
 use crate::evidence::retold::Part;
 use crate::evidence::{EffectFacts, Evidence};
 use crate::observe::loss::{Completeness, Kind};
 use crate::profile::effect::{Effect, EffectResult, FsEffect};
 
-/// The most entries of a list that stand open.
-const FIRST: usize = 8;
-/// The most behind them; the table of effects has all.
+/// The most entries of a list.
 const MOST: usize = 200;
 /// The most acts that a control names.
 const ACTS: usize = 5;
@@ -45,7 +43,7 @@ pub(super) fn body(evidence: &Evidence, basis: Basis<'_>, command: &str) -> Mark
                 h2 #controls-title { "Controls" }
                 div.cards { @for one in controls(evidence, basis) { (card(&one)) } }
             }
-            (look(evidence, basis))
+            (findings::section(evidence, basis))
             (network::section(evidence, basis))
             (files(evidence))
             (processes::section(evidence, basis))
@@ -57,11 +55,11 @@ pub(super) fn body(evidence: &Evidence, basis: Basis<'_>, command: &str) -> Mark
 }
 
 /// A sign that stands beside words and says nothing that they do not.
-fn icon(paths: &'static str) -> Markup {
+pub(super) fn icon(paths: &'static str) -> Markup {
     html! { svg.icon viewBox="0 0 20 20" aria-hidden="true" { (PreEscaped(paths)) } }
 }
 
-const CHECK: &str = "<circle cx=\"10\" cy=\"10\" r=\"8\"/><path d=\"m6.5 10.3 2.4 2.4 4.6-5\"/>";
+pub(super) const CHECK: &str = "<circle cx=\"10\" cy=\"10\" r=\"8\"/><path d=\"m6.5 10.3 2.4 2.4 4.6-5\"/>";
 const SHIELD: &str = "<path d=\"M10 2.2 3.6 4.6v4.8c0 4 2.7 6.9 6.4 8.4 3.7-1.5 6.4-4.4 6.4-8.4V4.6z\"/><path d=\"m7.2 7.2 5.6 5.6m0-5.6-5.6 5.6\"/>";
 const ALERT: &str = "<path d=\"M10 2.8 2 16.6h16z\"/><path d=\"M10 8v4m0 2.2v.2\"/>";
 const EYE: &str = "<path d=\"M1.8 10S4.8 4.6 10 4.6 18.2 10 18.2 10 15.2 15.4 10 15.4 1.8 10 1.8 10z\"/><circle cx=\"10\" cy=\"10\" r=\"2.4\"/>";
@@ -73,7 +71,7 @@ fn mark() -> Markup {
     )
 }
 
-fn text(line: &Line) -> Markup {
+pub(super) fn text(line: &Line) -> Markup {
     html! {
         @for piece in &line.0 {
             @match piece {
@@ -198,49 +196,6 @@ pub(super) fn result(result: EffectResult, facts: &EffectFacts) -> Markup {
 /// How often; a bundle may not say it.
 pub(super) fn times(hits: u64) -> String {
     if hits == 0 { "not told".into() } else { hits.to_string() }
-}
-
-/// What is worth a look, in the order in which it matters. What the cards and tables show stands there alone.
-fn look(evidence: &Evidence, basis: Basis<'_>) -> Markup {
-    let sections: Vec<Section> = first_screen::sections(evidence, basis)
-        .into_iter()
-        .filter(|section| !matches!(section.topic, Topic::Outside | Topic::Protected | Topic::Network))
-        .collect();
-    html! {
-        section #look aria-labelledby="look-title" {
-            h2 #look-title { "To look at" }
-            @for section in &sections {
-                @if !section.items.is_empty() {
-                    div.finding.(weight(section.topic)) {
-                        h3 { (text(&section.title)) span.count { (section.items.len()) } }
-                        ul { @for item in section.items.iter().take(FIRST) { li { (text(item)) } } }
-                        @if section.items.len() > FIRST {
-                            details {
-                                summary { (section.items.len() - FIRST) " more" }
-                                ul { @for item in section.items.iter().skip(FIRST).take(MOST) { li { (text(item)) } } }
-                                (more(section.items.len(), FIRST + MOST))
-                            }
-                        }
-                    }
-                }
-            }
-            ul.nothing {
-                @for section in &sections {
-                    @if let Some(none) = section.none.filter(|_| section.items.is_empty()) {
-                        li { (icon(CHECK)) (text(&section.title)) ": " (none) "." }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn weight(topic: Topic) -> &'static str {
-    match topic {
-        Topic::Denied | Topic::Unauthorised => "grave",
-        Topic::Withheld | Topic::Degraded | Topic::Ended | Topic::Gaps => "warned",
-        Topic::Missing | Topic::Gaining | Topic::Outside | Topic::Protected | Topic::Network => "told",
-    }
 }
 
 fn files(evidence: &Evidence) -> Markup {

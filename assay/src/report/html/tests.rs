@@ -138,6 +138,27 @@ fn what_matters_is_said_in_words() {
 }
 
 #[test]
+fn what_was_not_kept_is_told_in_words_by_what_it_was() {
+    let of = |name: &str| crate::evidence::Degradation {
+        component: crate::evidence::Component::Fs,
+        reason: "deny-not-yet-existing".into(),
+        detail: Some(name.into()),
+    };
+    let degradations = (0..20).map(|n| of(&format!("/a/<{n}>"))).collect();
+    let text = report(&samples::evidence(samples::harmless(), degradations), Basis::Run);
+    has(
+        &text,
+        &[
+            "<p>fs: a denied name that does not exist yet and could be made:</p>",
+            "<summary>12 more</summary>",
+        ],
+    );
+    for n in 0..20 {
+        has(&text, &[&format!("<li><code>/a/&lt;{n}&gt;</code></li>")]);
+    }
+}
+
+#[test]
 fn what_a_bundle_does_not_tell_is_not_shown_as_nothing() {
     let facts = BundleFacts {
         run_id: "sandbox_0123456789abcdef".into(),
