@@ -29,6 +29,9 @@ pub const NOT_RUN: [(&str, &str, &str); 8] = [
     ("docs/guides/install.md", "sudo chgrp", "it would change the machine"),
 ];
 
+/// The guide whose commands start coding agents: `tests/kernel/agents.rs` runs it, with the agents.
+pub const AGENTS: &str = "docs/guides/agents.md";
+
 /// A block, as it is typed: without prompts.
 pub struct Block {
     /// The page, from the root of the checkout.
@@ -87,6 +90,7 @@ pub fn reason(block: &Block) -> Option<&'static str> {
 /// A guide whose commands record runs, which takes root and the real kernel: `tests/kernel/guides.rs` runs it.
 pub fn records(name: &str, page: &str) -> bool {
     name.starts_with("docs/guides/")
+        && name != AGENTS
         && of_page(name, page)
             .iter()
             .any(|block| reason(block).is_none() && block.text.contains("assay sandbox "))

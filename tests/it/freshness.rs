@@ -59,6 +59,22 @@ fn the_table_of_stability_has_every_workload_and_ten_runs_of_each() {
     }
 }
 
+/// A row of another version than the one that the tests install would say what nobody has run.
+#[test]
+fn the_table_of_agents_is_of_the_versions_that_are_installed() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a file");
+    let (page, list) = (read("docs/agents.md"), read("tests/agents/versions.txt"));
+    let known: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
+    let (_, table) = page.split_once("| agent | version | runs |").expect("the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
+    let rows: Vec<Vec<&str>> = rows.map(|row| row.trim_start_matches("| ").split(" | ").collect()).collect();
+    assert_eq!(rows.len(), known.len(), "docs/agents.md says how its table is made");
+    for row in rows {
+        assert!(known.iter().any(|agent| agent[0] == row[0] && agent[3] == row[1]), "{row:?}");
+        assert!(row[2].parse::<u32>().is_ok_and(|runs| runs >= 10), "{row:?}");
+    }
+}
+
 #[test]
 fn the_object_is_the_one_that_is_recorded() {
     let record = record();

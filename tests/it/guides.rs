@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::blocks::{NOT_RUN, of_page, pages, reason, records};
+use crate::blocks::{AGENTS, NOT_RUN, of_page, pages, reason, records};
 use crate::sample::{Dir, harmless, of};
 
 /// The pages whose commands need no root.
 fn plain_pages() -> Vec<(String, String)> {
     let mut all = pages();
     all.retain(|(name, page)| {
-        name == "docs/cli.md" || name.starts_with("docs/guides/") && !records(name, page)
+        name == "docs/cli.md" || name.starts_with("docs/guides/") && name != AGENTS && !records(name, page)
     });
     all
 }
@@ -22,7 +22,7 @@ fn every_block_for_a_shell_is_run_or_says_why_not() {
     for (name, page) in pages() {
         let (before_tests, _) = page.split_once("\n## Test it").unwrap_or((&page, ""));
         for block in of_page(&name, &page) {
-            // `tests/kernel/readme.rs`; and the guides, here or in `tests/kernel/guides.rs`.
+            // `tests/kernel/readme.rs`; and the guides, here, in `tests/kernel/guides.rs` or `agents.rs`.
             let is_run = name == "README.md"
                 && of_page(&name, before_tests).iter().any(|one| one.text == block.text)
                 || name == "docs/cli.md"

@@ -31,7 +31,7 @@ fn every_policy_of_the_guides_is_valid() {
         assert!(output.status.success(), "{path:?}: {output:?}");
         count += 1;
     }
-    assert_eq!(count, 4);
+    assert_eq!(count, 6);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 
 mod actor;
 mod again;
+mod agents;
 mod by_name;
 mod canonical;
 mod capable;

@@ -46,6 +46,8 @@ pub enum Need {
     LoopDevices,
     /// A program on `PATH`.
     Program(&'static str),
+    /// A coding agent, installed by `cargo xtask agents`.
+    Agent(&'static str),
 }
 
 impl fmt::Display for Need {
@@ -64,6 +66,7 @@ impl fmt::Display for Need {
             Self::Booted => out.write_str("booted"),
             Self::LoopDevices => out.write_str("loop-devices"),
             Self::Program(name) => write!(out, "program-{name}"),
+            Self::Agent(name) => write!(out, "agent-{name}"),
         }
     }
 }
@@ -112,6 +115,7 @@ impl Need {
                 let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
                 (!is_there).then(|| "not on PATH".to_owned())
             }
+            Self::Agent(name) => crate::agents::obstacle(name),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod again;
+mod agents;
 mod bench;
 mod book;
 mod browser;
@@ -54,6 +55,8 @@ enum Command {
     Vm(vm::Options),
     /// The HTML report in a headless Chromium.
     Browser(browser::Options),
+    /// Run real coding agents, offline, and write the table in docs/agents.md.
+    Agents(agents::Options),
     /// Hold traces against strace's, and write the table in docs/oracle.md.
     Oracle,
     /// Write docs/formats/schema anew, from the formats as the program has them.
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Kernel { filters } => kernel::execute(&filters, &[]).map(|_| ExitCode::SUCCESS),
         Command::Vm(options) => vm::execute(&options).map(|_| ExitCode::SUCCESS),
         Command::Browser(options) => browser::execute(&options).map(|()| ExitCode::SUCCESS),
+        Command::Agents(options) => agents::execute(&options).map(|()| ExitCode::SUCCESS),
         Command::Oracle => oracle::execute().map(|()| ExitCode::SUCCESS),
         Command::Schema => schema::execute().map(|()| ExitCode::SUCCESS),
         Command::Package(what) => package::execute(what).map(|()| ExitCode::SUCCESS),

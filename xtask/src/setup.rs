@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::step::{command, find, output, run};
-use crate::{browser, ebpf, python};
+use crate::{agents, browser, ebpf, python};
 
 /// Debian's packages, by what they are for. The README names the same ones; a test compares.
 pub const PACKAGES: [(&str, &[&str]); 9] = [
@@ -76,7 +76,8 @@ pub fn execute() -> Result<()> {
     }
     python::setup();
     browser::setup();
-    ebpf::execute(ebpf::Command::Setup).map(drop)
+    ebpf::execute(ebpf::Command::Setup).map(drop)?;
+    agents::install_for_ci()
 }
 
 fn is_installed(package: &str) -> bool {
