@@ -17,7 +17,17 @@ use serde_json::Value;
 use crate::needs::{Need, are_met};
 pub use scene::obstacle;
 use scene::{Record, Scene};
-use table::{Agent, CLAUDE_CODE, CODEX};
+use table::{Agent, CLAUDE_CODE, CODEX, CODEX_IN_ITS_OWN};
+
+const NEEDS: [Need; 7] = [
+    Need::Root,
+    Need::Btf,
+    Need::CgroupV2,
+    Need::LandlockAbi(4),
+    Need::Program("git"),
+    Need::Program("ip"),
+    Need::Program("python3"),
+];
 
 /// How often each agent runs.
 fn runs() -> usize {
@@ -94,16 +104,7 @@ fn keep(agent: &Agent, what: &str, record: &Record) {
 
 /// Holds an agent to the script, seen and held.
 fn check(agent: &Agent) {
-    let needs = [
-        Need::Root,
-        Need::Btf,
-        Need::CgroupV2,
-        Need::LandlockAbi(4),
-        Need::Program("git"),
-        Need::Program("ip"),
-        Need::Program("python3"),
-        Need::Agent(agent.name),
-    ];
+    let needs = [&NEEDS[..], &[Need::Agent(agent.name)]].concat();
     if !are_met(&format!("agents::{}", agent.test), &needs) {
         return;
     }
@@ -213,4 +214,29 @@ fn claude_code_does_what_it_is_told_and_the_record_says_so() {
 #[test]
 fn codex_does_what_it_is_told_and_the_record_says_so() {
     check(&CODEX);
+}
+
+/// What the guide says of an agent's own sandbox: it works where nothing is blocked, and inside an enforced run nothing of
+/// the agent's does, while it ends well.
+#[test]
+fn an_agents_own_sandbox_works_in_a_dry_run_only_and_it_ends_well_without() {
+    let test = "agents::an_agents_own_sandbox_works_in_a_dry_run_only_and_it_ends_well_without";
+    if !are_met(test, &[&NEEDS[..], &[Need::Agent("codex")]].concat()) {
+        return;
+    }
+    for (mode, works) in [("--dry-run", true), ("--enforce", false)] {
+        let scene = Scene::new(&CODEX_IN_ITS_OWN, 0);
+        let record = scene.run(&[mode], true);
+        assert!(record.outcome().starts_with("0 "), "{}: {}", record.outcome(), record.told);
+        assert!(record.was_told_all(), "{}", record.told);
+        let done = lines(&record.evidence);
+        assert_eq!(done.contains("create ${WORKDIR}/count.txt"), works, "{mode}: {}", record.told);
+        assert_eq!(done.iter().any(|line| line.starts_with("mount ")), works, "{mode}: {done:#?}");
+        assert_eq!(
+            record.told.contains("error building bubblewrap command"),
+            !works,
+            "{mode}: {}",
+            record.told
+        );
+    }
 }

@@ -181,3 +181,22 @@ E",
         ("write ${HOME}/.local/state/codex/", ".sqlite"),
     ],
 };
+
+/// The same, with the sandbox that it has itself.
+pub const CODEX_IN_ITS_OWN: Agent = Agent {
+    command: &[
+        "codex",
+        "exec",
+        "--json",
+        "--disable",
+        "plugins",
+        "--disable",
+        "remote_plugin",
+        "--disable",
+        "apps",
+        "--sandbox",
+        "workspace-write",
+        "Do the next step",
+    ],
+    ..CODEX
+};
