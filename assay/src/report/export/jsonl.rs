@@ -11,7 +11,7 @@ use crate::evidence::view::Content;
 use crate::report::json::to_text;
 
 /// Every column, in the order in which a line has them.
-pub const COLUMNS: [&str; 51] = [
+pub const COLUMNS: [&str; 52] = [
     "address",
     "addresses",
     "arch",
@@ -45,6 +45,7 @@ pub const COLUMNS: [&str; 51] = [
     "observer",
     "op",
     "path",
+    "peers",
     "policy_digest",
     "port",
     "port_chosen",
@@ -170,6 +171,7 @@ pub fn event(run: &Run<'_>, event: &Event) -> String {
             row.set_some("port", port.map(number));
             row.set_some("port_chosen", facts.has_chosen_port().then_some(true));
             row.set_some("addresses", Some(facts.addresses()).filter(|list| !list.is_empty()));
+            row.set_some("peers", facts.peers());
             row.set_some("asked", Some(facts.asked()).filter(|list| !list.is_empty()));
         }
         Content::Degraded { component, reason, detail } => {

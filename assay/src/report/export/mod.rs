@@ -12,10 +12,10 @@ mod text;
 use crate::canon::digest::Digest;
 use crate::canon::read;
 use crate::canon::value::{MAX_INTEGER, Object, Value};
-use crate::evidence::Outcome;
 use crate::evidence::manifest::Manifest;
 use crate::evidence::verify::Event;
 use crate::evidence::view::{self, Content, View};
+use crate::evidence::{Outcome, peer};
 
 /// What frames a bundle's effects: the first event of each kind that says something of the whole run.
 #[derive(Debug, Clone, Default)]
@@ -185,6 +185,12 @@ impl<'a> Facts<'a> {
     /// The other addresses that its host's name stands for.
     fn addresses(&self) -> Vec<Value> {
         self.view.addresses().iter().map(|address| address.to_string().into()).collect()
+    }
+
+    /// Who answered at a UNIX socket.
+    fn peers(&self) -> Option<Vec<Value>> {
+        let peers: Vec<Value> = self.view.peers().iter().map(|peer| peer::object(peer).into()).collect();
+        Some(peers).filter(|peers| !peers.is_empty())
     }
 
     fn asked(&self) -> Vec<Value> {

@@ -278,6 +278,7 @@ fn unmapped(mut object: Object, run: &Run<'_>, facts: &Facts<'_>) -> Object {
             unmapped.set_some("host_from", data.and_then(|data| data.str("host_from")));
             unmapped.set_some("port_chosen", facts.has_chosen_port().then_some(true));
             unmapped.set_some("addresses", Some(facts.addresses()).filter(|list| !list.is_empty()));
+            unmapped.set_some("peers", facts.peers());
             unmapped.set_some("asked", Some(facts.asked()).filter(|list| !list.is_empty()));
         }
         Content::Degraded { component, reason, detail } => {

@@ -272,6 +272,7 @@ fn network(attributes: &mut Attributes, facts: &Facts<'_>) {
     attributes.set_some("assay.host_from", data.and_then(|data| data.str("host_from")));
     attributes.set_some("assay.port_chosen", facts.has_chosen_port().then_some(true));
     attributes.set_some("assay.addresses", Some(facts.addresses()).filter(|list| !list.is_empty()));
+    attributes.set_some("assay.peers", facts.peers());
     attributes.set_some("assay.asked", Some(facts.asked()).filter(|list| !list.is_empty()));
 }
 

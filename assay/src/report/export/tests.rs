@@ -7,7 +7,7 @@ use crate::canon::read;
 use crate::canon::value::{Object, Value};
 use crate::evidence::integrity::Limits;
 use crate::evidence::verify::verify;
-use crate::evidence::{Component, Degradation, Outcome, samples};
+use crate::evidence::{Component, Degradation, Outcome, Peer, samples};
 use crate::profile::effect::{Effect, HostFrom, NetEffect, NetEffectOp, Port};
 
 /// The lines of a bundle.
@@ -45,6 +45,8 @@ fn everything() -> crate::evidence::Evidence {
         facts.addresses = ["10.0.0.1".parse().unwrap()].into();
         facts.asked = ["b.test".into()].into();
         facts.denied_by = Some("policy");
+        let program = Some("/usr/bin/dockerd".into());
+        facts.peers = [Peer { process: Some((7, 0)), program, comm: Some("dockerd".into()) }].into();
     }
     evidence.observed.programs.insert("/bin/gone".into(), Err("it was gone".into()));
     evidence.observed.versions.insert("observer_object".into(), "sha256:0".into());
