@@ -101,7 +101,7 @@ fn each_mistake_is_told_with_its_place_and_what_to_do() {
         (
             plain("profile merge nope.yaml bad.yaml"),
             2,
-            &["open nope.yaml", "bad.yaml: read the profile: fs.alow"],
+            &["open nope.yaml", "bad.yaml:2:6:", "did you mean `allow`"],
         ),
         (plain("man plain/x"), 2, &["plain/x", "Not a directory"]),
         // Commands.

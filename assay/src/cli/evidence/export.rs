@@ -31,7 +31,7 @@ Examples:
 
 /// Flags of `assay evidence export`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// Bundles; `-` is stdin, a directory stands for every `*.tar.gz` in it, by name.
     #[arg(value_name = "BUNDLE", required_unless_present = "trace")]
