@@ -7,6 +7,7 @@ pub mod archive;
 pub mod bundle;
 pub mod diff;
 pub mod dsse;
+pub mod elsewhere;
 pub mod events;
 pub mod gate;
 pub mod halves;

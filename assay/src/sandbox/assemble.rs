@@ -219,6 +219,7 @@ pub fn evidence(
         Evidence { identity: canonical.identity, observed, coverage: Coverage { ledger: record.ledger } };
     ended.hold.judge(&mut evidence, &canonical.details);
     evidence.count_ends();
+    evidence.admit_names_asked_elsewhere();
     let told = withheld
         .map(|withheld| withheld.attribute(&mut evidence, capabilities::of_program))
         .unwrap_or_default();
