@@ -125,6 +125,25 @@ fn a_name_is_not_bound_to_this_host_or_its_link() {
     assert_eq!(outcomes, [false, false, false, false, false, true], "{}", text(&ran.output.stderr));
 }
 
+/// An address of the link is reached by nobody who does not say which link, so that the client says it.
+#[test]
+fn a_name_is_not_bound_to_an_ipv6_address_of_the_link() {
+    if !is_possible("a_name_is_not_bound_to_an_ipv6_address_of_the_link") {
+        return;
+    }
+    let mut network = Network::with(&["link.evil.test,fe80::7"]);
+    network.servers += "ip -6 addr add fe80::7/64 dev lo nodad\n";
+    let client = "python3 -c 'import socket
+place = socket.getaddrinfo(\"link.evil.test\", 80, socket.AF_INET6, socket.SOCK_STREAM)[0][4]
+socket.socket(socket.AF_INET6).connect((place[0], 80, 0, socket.if_nametoindex(\"lo\")))'";
+    for (net, is_reached) in
+        [("{allow: ['*.evil.test:*']}", false), ("{allow: ['*.evil.test:*', '[fe80::7]:80']}", true)]
+    {
+        let (outcomes, ran) = outcomes(&network, net, &[client]);
+        assert_eq!(outcomes, [is_reached], "{net}: {}", text(&ran.output.stderr));
+    }
+}
+
 #[test]
 fn a_denied_name_is_denied_wherever_it_is_known_to_be() {
     if !is_possible("a_denied_name_is_denied_wherever_it_is_known_to_be") {

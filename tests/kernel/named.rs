@@ -10,7 +10,7 @@ use crate::harness::net::{Network, Ran, SERVER};
 use crate::harness::sandbox::text;
 use crate::needs::{Need, are_met};
 
-fn is_possible(test: &str, programs: &[&'static str]) -> bool {
+pub fn is_possible(test: &str, programs: &[&'static str]) -> bool {
     let mut needs = vec![Need::Root, Need::Btf, Need::CgroupV2, Need::NetnsInPackets];
     needs.extend(
         ["dnsmasq", "ip", "ss", "python3"].iter().chain(programs).map(|program| Need::Program(program)),
@@ -19,7 +19,7 @@ fn is_possible(test: &str, programs: &[&'static str]) -> bool {
 }
 
 /// Connections by TCP and sends and connections by UDP, but not those to the name server itself.
-fn connections(evidence: &Evidence) -> Vec<(&NetEffect, BTreeSet<String>)> {
+pub fn connections(evidence: &Evidence) -> Vec<(&NetEffect, BTreeSet<String>)> {
     evidence
         .observed
         .effects
@@ -38,7 +38,7 @@ fn connections(evidence: &Evidence) -> Vec<(&NetEffect, BTreeSet<String>)> {
 }
 
 /// Every connection has the names of the server's log and no other; which hosts there were.
-fn agrees(ran: &Ran) -> BTreeSet<String> {
+pub fn agrees(ran: &Ran) -> BTreeSet<String> {
     let mut hosts = BTreeSet::new();
     for (net, addresses) in connections(&ran.evidence) {
         let host = net.host.clone().unwrap_or_else(|| panic!("{net:?} has no name"));

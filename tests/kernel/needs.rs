@@ -48,6 +48,10 @@ pub enum Need {
     Program(&'static str),
     /// A coding agent, installed by `cargo xtask agents`.
     Agent(&'static str),
+    /// The packages of `python-packages.txt`.
+    PythonPackages,
+    /// A file of Debian's packages that `cargo xtask setup` unpacks and does not install.
+    Unpacked(&'static str),
 }
 
 impl fmt::Display for Need {
@@ -67,6 +71,8 @@ impl fmt::Display for Need {
             Self::LoopDevices => out.write_str("loop-devices"),
             Self::Program(name) => write!(out, "program-{name}"),
             Self::Agent(name) => write!(out, "agent-{name}"),
+            Self::PythonPackages => out.write_str("python-packages"),
+            Self::Unpacked(path) => write!(out, "unpacked-{}", path.rsplit('/').next().unwrap_or(path)),
         }
     }
 }
@@ -110,6 +116,12 @@ impl Need {
                 fs::File::open(path).err().map(|error| format!("{path}: {error}"))
             }
             Self::Booted => booted("vm").is_none().then(|| "nobody booted it for a test".to_owned()),
+            Self::PythonPackages => {
+                python().is_none().then(|| "`cargo xtask setup` did not install them".to_owned())
+            }
+            Self::Unpacked(path) => {
+                unpacked(path).is_none().then(|| "`cargo xtask setup` did not unpack it".to_owned())
+            }
             Self::Program(name) => {
                 let path = std::env::var_os("PATH").unwrap_or_default();
                 let is_there = std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
@@ -118,6 +130,38 @@ impl Need {
             Self::Agent(name) => crate::agents::obstacle(name),
         }
     }
+}
+
+/// The caches in which what was installed for tests may lie: of whoever runs this, and of whoever ran `sudo`.
+fn caches() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = |home: PathBuf| home.join(".cache");
+    let invoker = || {
+        let name = std::env::var("SUDO_USER").ok()?;
+        let users = fs::read_to_string("/etc/passwd").ok()?;
+        let line = users.lines().find(|line| line.starts_with(&format!("{name}:")))?.to_owned();
+        Some(PathBuf::from(line.split(':').nth(5)?))
+    };
+    [variable("XDG_CACHE_HOME"), variable("HOME").map(home), invoker().map(home)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Python with the packages of `python-packages.txt`, where `xtask/src/python.rs` makes it.
+pub fn python() -> Option<PathBuf> {
+    let digest = assay::canon::digest::Digest::of(include_bytes!("python-packages.txt"));
+    let places = caches().into_iter().map(|cache| cache.join("assay-test-python").join(&digest.hex()[..16]));
+    places.filter(|place| place.join("whole").is_file()).map(|place| place.join("bin/python")).next()
+}
+
+/// A file of the packages that `xtask/src/unpacked.rs` unpacks, by its path there.
+pub fn unpacked(path: &str) -> Option<PathBuf> {
+    let places = caches().into_iter().map(|cache| cache.join("assay-test-debian"));
+    places
+        .filter(|place| place.join("whole").is_file())
+        .map(|place| place.join(path))
+        .find(|file| file.exists())
 }
 
 /// Where groups with limits of memory can be made, and the file that has such a limit.

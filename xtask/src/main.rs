@@ -23,6 +23,7 @@ mod sources;
 mod step;
 mod tidy;
 mod toolchain;
+mod unpacked;
 mod vm;
 
 /// Every developer command of assay.

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::step::{command, find, output, run};
-use crate::{agents, browser, ebpf, python};
+use crate::{agents, browser, ebpf, python, unpacked};
 
 /// Debian's packages, by what they are for. The README names the same ones; a test compares.
 pub const PACKAGES: [(&str, &[&str]); 9] = [
@@ -76,6 +76,7 @@ pub fn execute() -> Result<()> {
     }
     python::setup();
     browser::setup();
+    unpacked::setup();
     ebpf::execute(ebpf::Command::Setup).map(drop)?;
     agents::install_for_ci()
 }
