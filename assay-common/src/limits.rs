@@ -81,6 +81,17 @@ pub const MMSG_LEN: u32 = 1024;
 /// Requests of one `io_submit` that are looked at; the kernel takes as many as the queue holds. Beyond it the record says so.
 pub const AIO_LEN: u32 = 4096;
 
+/// Names that calls gave back to the kernel and that were not told yet: those of two for each call between there and its
+/// return, which is a moment.
+pub const TAKEN_LEN: u32 = 512;
+
+/// Messages of one `sendmmsg` whose addresses are told by the kernel's own copies. A power of two. Of a longer one they are
+/// read from the program's memory, and the record says so.
+pub const AIMED_LEN: usize = 32;
+
+/// Calls at a time whose addresses are kept until they return.
+pub const AIMS_LEN: u32 = 512;
+
 /// Processes of all runs alive at one time that are watched for leaving their group.
 pub const PROCESSES_LEN: u32 = 128 * 1024;
 

@@ -16,12 +16,16 @@ pub enum Place {
     Tracepoint(&'static str),
     /// Attached to one of these raw tracepoints, the newer name first; where there is none, `io_uring` stays unseen.
     Uring(&'static str, &'static str),
+    /// Attached to this raw tracepoint, where the kernel's copies of names can be read; without it they are not seen.
+    Names(&'static str),
     /// Put into this slot of the tail-call table.
     Tail(u32),
     /// Attached to the run's group, for packets that come in; without it names stay unseen.
     PacketIn,
     /// The same, for packets that go out.
     PacketOut,
+    /// Attached to the run's group as this, for the addresses that calls go to; without it they are not confirmed.
+    Address(u32),
     /// Attached to the run's group where a policy speaks of names, for the answers of name servers.
     AnswerIn,
     /// Attached to this hook of the security modules, by the kernel's function for it, where such programs are loaded.
@@ -58,8 +62,20 @@ pub mod tail {
     pub const SLOTS: u32 = 16;
 }
 
+/// Where programs that are shown addresses are attached to a group: `BPF_CGROUP_*`.
+pub mod attach {
+    /// A connection begins.
+    pub const CONNECT4: u32 = 10;
+    /// The same by IPv6.
+    pub const CONNECT6: u32 = 11;
+    /// A datagram is sent to an address.
+    pub const SEND4: u32 = 14;
+    /// The same by IPv6.
+    pub const SEND6: u32 = 15;
+}
+
 /// Every program of the object.
-pub const PROGRAMS: [Program; 38] = [
+pub const PROGRAMS: [Program; 43] = [
     Program { name: "sys_exit", place: Place::Tracepoint("sys_exit") },
     Program { name: "process_exec", place: Place::Tracepoint("sched_process_exec") },
     Program { name: "process_fork", place: Place::Tracepoint("sched_process_fork") },
@@ -67,6 +83,7 @@ pub const PROGRAMS: [Program; 38] = [
     Program { name: "cgroup_attach", place: Place::Tracepoint("cgroup_attach_task") },
     Program { name: "uring_submit", place: Place::Uring("io_uring_submit_req", "io_uring_submit_sqe") },
     Program { name: "uring_complete", place: Place::Uring("io_uring_complete", "io_uring_complete") },
+    Program { name: "name_given_back", place: Place::Names("kmem_cache_free") },
     Program { name: "call_opened", place: Place::Tail(tail::OPENED) },
     Program { name: "call_paths", place: Place::Tail(tail::PATHS) },
     Program { name: "call_fd", place: Place::Tail(tail::FD) },
@@ -80,6 +97,10 @@ pub const PROGRAMS: [Program; 38] = [
     Program { name: "walk", place: Place::Tail(tail::WALK) },
     Program { name: "packet_in", place: Place::PacketIn },
     Program { name: "packet_out", place: Place::PacketOut },
+    Program { name: "aim_connect4", place: Place::Address(attach::CONNECT4) },
+    Program { name: "aim_connect6", place: Place::Address(attach::CONNECT6) },
+    Program { name: "aim_send4", place: Place::Address(attach::SEND4) },
+    Program { name: "aim_send6", place: Place::Address(attach::SEND6) },
     Program { name: "answer_in", place: Place::AnswerIn },
     Program { name: "witness_open", place: Place::Hook("bpf_lsm_file_open") },
     Program { name: "witness_unlink", place: Place::Hook("bpf_lsm_path_unlink") },
@@ -112,6 +133,12 @@ pub const PROCESSES: &str = "PROCESSES";
 pub const INHERITED: &str = "INHERITED";
 /// Tail-call table.
 pub const TAILS: &str = "TAILS";
+/// Hash: task and address → the kernel's copy of the name that stood there.
+pub const TAKEN: &str = "TAKEN";
+/// Hash: task → the kernel's copies of the addresses that its call goes to.
+pub const AIMED: &str = "AIMED";
+/// Per-processor copy on its way there.
+pub const COPY: &str = "COPY";
 /// Per-processor record under construction.
 pub const SCRATCH: &str = "SCRATCH";
 /// Per-processor counters of records delivered, by operation.
@@ -160,13 +187,16 @@ pub const WITNESS_TAKEN: &str = "WITNESS_TAKEN";
 pub const WITNESS_TALLY: &str = "WITNESS_TALLY";
 
 /// Every map of the object.
-pub const MAPS: [&str; 23] = [
+pub const MAPS: [&str; 26] = [
     RING,
     RUNS,
     LEAVERS,
     PROCESSES,
     INHERITED,
     TAILS,
+    TAKEN,
+    AIMED,
+    COPY,
     SCRATCH,
     SEEN,
     LOST,

@@ -151,6 +151,10 @@ offsets! {
     sk_num = "sock_common"."skc_num",
     sk_rcv_saddr = "sock_common"."skc_rcv_saddr",
     sk_rcv_saddr6 = "sock_common"."skc_v6_rcv_saddr"; ipv6_may_be_absent,
+    sk_daddr = "sock_common"."skc_daddr",
+    sk_daddr6 = "sock_common"."skc_v6_daddr"; ipv6_may_be_absent,
+    sk_dport = "sock_common"."skc_dport",
+    sk_cookie = "sock_common"."skc_cookie",
     sk_protocol = "sock"."sk_protocol",
     sk_peer_pid = "sock"."sk_peer_pid",
     sk_peer_cred = "sock"."sk_peer_cred",
@@ -172,6 +176,9 @@ offsets! {
     cgroup_ancestors = "cgroup"."ancestors"; older_kernels_keep_ids,
     kn_id = "kernfs_node"."id",
     filename_name = "filename"."name"; uring,
+    filename_uptr = "filename"."uptr"; names_as_given,
+    filename_iname = "filename"."iname"; names_as_given,
+    cache_name = "kmem_cache"."name"; names_as_given,
     req_opcode = "io_kiocb"."opcode"; uring,
     req_cqe = "io_kiocb"."cqe"; uring,
     req_ctx = "io_kiocb"."ctx"; uring,
@@ -239,6 +246,10 @@ pub struct Settings {
     pub repeat_places: u32,
     /// Records of the second witness that can be under construction: a power of two.
     pub witness_slots: u32,
+    /// Whether the kernel's own copies of names are seen.
+    pub takes_names: u32,
+    /// Whether the kernel's own copies of addresses are seen.
+    pub hears_addresses: u32,
     /// A number that nobody can know: see `assay-ebpf/src/again.rs`.
     pub seed: u64,
     /// The group of the only run, whose number is [`ONLY_RUN`]; 0 when there are several, which a map tells.

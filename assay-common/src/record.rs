@@ -93,6 +93,8 @@ pub mod flags {
     pub const OUTSIDE: u32 = 8;
     /// Some of what the call acted on could not be read, or was more than is looked at.
     pub const UNREAD: u32 = 16;
+    /// The kernel's own copy of a name was not seen: another thread may have changed the one that was read.
+    pub const UNCONFIRMED: u32 = 32;
 }
 
 /// What comes before the bytes of a section.

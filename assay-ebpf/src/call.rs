@@ -26,7 +26,7 @@ const OPENAT2: u64 = 437;
 /// `sendto`, by the 64-bit entry.
 const SENDTO: u64 = 44;
 /// `TS_COMPAT`: the task is in a 32-bit call.
-const TS_COMPAT: u32 = 2;
+pub const TS_COMPAT: u32 = 2;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_SYMLINK_FOLLOW: u64 = 0x400;
 
@@ -43,6 +43,25 @@ mod regs {
     pub const SI: usize = 13;
     pub const DI: usize = 14;
     pub const ORIG_AX: usize = 15;
+}
+
+/// The call's number among the registers.
+pub const NUMBER: usize = regs::ORIG_AX;
+
+/// The registers of the arguments by the 64-bit entry; what stands behind them is asked for by nobody.
+static ARGUMENTS: [usize; 8] =
+    [regs::DI, regs::SI, regs::DX, regs::R10, regs::R8, regs::R9, regs::ORIG_AX, regs::ORIG_AX];
+/// The same by the 32-bit entry.
+static ARGUMENTS_COMPAT: [usize; 8] =
+    [regs::BX, regs::CX, regs::DX, regs::SI, regs::DI, regs::BP, regs::ORIG_AX, regs::ORIG_AX];
+
+/// An argument of the call with these registers.
+#[inline(always)]
+pub fn argument(words: &[u64; 16], is_compat: bool, at: u8) -> u64 {
+    let at = core::hint::black_box(usize::from(at)) & 7;
+    let index = core::hint::black_box(if is_compat { ARGUMENTS_COMPAT[at] } else { ARGUMENTS[at] });
+    let value = words[index & 15];
+    if is_compat { value & 0xffff_ffff } else { value }
 }
 
 /// Looks at every return of every call on the host, and goes on only with those that are a run's and in the table.
@@ -120,6 +139,7 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     } else if ret < 0
         && crate::again::is_counted_failure(call.op, ret, flags_of_open(call, nr, is_compat, &args))
     {
+        crate::taken::forget(call, &args);
         return 0;
     }
     let Some(scratch) = scratch() else { return 0 };
@@ -209,7 +229,7 @@ fn in_table(nr: u64) -> usize {
 }
 
 #[inline(always)]
-fn look_up(is_compat: bool, nr: u64) -> Call {
+pub fn look_up(is_compat: bool, nr: u64) -> Call {
     let nr = in_table(nr);
     if is_compat { COMPAT_TABLE[nr] } else { NATIVE_TABLE[nr] }
 }
@@ -326,6 +346,7 @@ pub fn call_paths(ctx: RawTracePointContext) -> i32 {
     if ret >= 0 && (call.op == Op::Chdir as u16 || call.op == Op::Chroot as u16) {
         let (dentry, mnt) = if call.op == Op::Chdir as u16 { working_directory() } else { root_directory() };
         scratch.put_user_string(SectionTag::RequestedA, args[0]);
+        crate::taken::forget(call, &args);
         put_chain(SectionTag::ChainA, 0, dentry, mnt);
         submit();
         return 0;
@@ -343,14 +364,42 @@ pub fn call_paths(ctx: RawTracePointContext) -> i32 {
         let text = arg(&args, call.path_b);
         // A symlink's text, and what `mount` mounts, are not names in the tree.
         if call.op == Op::Symlink as u16 || (call.op == Op::Mount as u16 && call.dir_b == NONE) {
-            scratch.put_user_string(SectionTag::RequestedB, text);
+            if call.op == Op::Symlink as u16 {
+                put_text(text);
+            } else {
+                scratch.put_user_string(SectionTag::RequestedB, text);
+            }
         } else {
             let wanted = if call.op == Op::Mount as u16 { mode::FOLLOW } else { mode::NAME };
             prepare(Which::B, Text::User(text), directory(&args, call.dir_b), mode_for(ret, wanted));
         }
     }
+    crate::taken::forget_long();
     // SAFETY: nothing here needs dropping; see `sys_exit`.
     unsafe { TAILS.tail_call(&ctx, tail::WALK) };
+    0
+}
+
+/// Adds the text of a link that was made, as the kernel took it.
+#[inline(always)]
+fn put_text(address: u64) {
+    add_text(address);
+}
+
+/// See [`put_text`], and [`crate::kernel`] for why it is a function of its own.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn add_text(address: u64) -> u32 {
+    let Some(scratch) = scratch() else { return 0 };
+    let to = scratch.walk[1].as_mut_ptr();
+    // SAFETY: the walk room is longer than `STRING_LEN`.
+    let read = unsafe { crate::taken::take(address, to) };
+    if read > 0 {
+        scratch.put_kernel_string(SectionTag::RequestedB, to as u64);
+    } else {
+        crate::taken::admit(scratch);
+        scratch.put_user_string(SectionTag::RequestedB, address);
+    }
     0
 }
 

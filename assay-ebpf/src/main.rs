@@ -11,6 +11,8 @@
 #[cfg(target_arch = "bpf")]
 mod again;
 #[cfg(target_arch = "bpf")]
+mod aimed;
+#[cfg(target_arch = "bpf")]
 mod answers;
 #[cfg(target_arch = "bpf")]
 mod call;
@@ -34,6 +36,8 @@ mod receive;
 mod scope;
 #[cfg(target_arch = "bpf")]
 mod start;
+#[cfg(target_arch = "bpf")]
+mod taken;
 #[cfg(target_arch = "bpf")]
 mod traffic;
 #[cfg(target_arch = "bpf")]

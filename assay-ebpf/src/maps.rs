@@ -1,8 +1,9 @@
 //! Every map and global: who writes, who reads, what happens when it is full.
 
 use assay_common::limits::{
-    ADDRESSES_LEN, HOST_LEN, MAX_CPUS, NAME_LEN, PROCESSES_LEN, RECORD_LEN, RECORD_SLACK, REPEAT_PLACES,
-    RING_BYTES, STRING_LEN, TRAFFIC_LEN, WALK_LEN, WITNESS_RING_BYTES, WITNESS_SLOTS as SLOTS,
+    ADDRESSES_LEN, AIMED_LEN, AIMS_LEN, HOST_LEN, MAX_CPUS, NAME_LEN, PROCESSES_LEN, RECORD_LEN,
+    RECORD_SLACK, REPEAT_PLACES, RING_BYTES, STRING_LEN, TAKEN_LEN, TRAFFIC_LEN, WALK_LEN,
+    WITNESS_RING_BYTES, WITNESS_SLOTS as SLOTS,
 };
 use assay_common::loss::{COUNTERS, FAILURES};
 use assay_common::names::tail;
@@ -39,6 +40,20 @@ pub static INHERITED: HashMap<FileId, u32> = HashMap::with_max_entries(1024, 0);
 /// Programs by [`tail`] slot. Written by userspace once.
 #[map]
 pub static TAILS: ProgramArray = ProgramArray::with_max_entries(tail::SLOTS, 0);
+
+/// The kernel's copies of names, between the moment when it gives them back and the return of the call: see
+/// [`crate::taken`]. Full: the return says that the name is not confirmed.
+#[map]
+pub static TAKEN: HashMap<TakenName, [u8; STRING_LEN]> = HashMap::with_max_entries(TAKEN_LEN, 0);
+
+/// Task → the addresses that its call goes to, as the kernel took them: see [`crate::aimed`]. Full: the oldest goes, and
+/// where that is a call's that has not returned, its return says that the address is not confirmed.
+#[map]
+pub static AIMED: LruHashMap<u32, Aim> = LruHashMap::with_max_entries(AIMS_LEN, 0);
+
+/// One such copy on its way into [`TAKEN`] per processor.
+#[map]
+pub static COPY: Array<[u8; STRING_LEN]> = Array::with_max_entries(MAX_CPUS, 0);
 
 /// One record under construction per processor: raw tracepoints run with preemption off. A plain array, because a
 /// per-processor one holds at most 32 KiB an element; userspace sets its length to the number of processors.
@@ -131,6 +146,8 @@ pub static SETTINGS: Settings = Settings {
     failures: 0,
     repeat_places: 1,
     witness_slots: 1,
+    takes_names: 0,
+    hears_addresses: 0,
     seed: 0,
     group: 0,
 };
@@ -152,6 +169,44 @@ pub struct FileId {
     pub dev: u64,
     /// `inode.i_ino`.
     pub ino: u64,
+}
+
+/// Which name of which task's call.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TakenName {
+    /// The task.
+    pub tid: u32,
+    /// How it is known: see [`crate::taken`].
+    pub order: u32,
+    /// Where it stood in the program's memory.
+    pub given: u64,
+}
+
+/// The addresses that a call goes to.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Aim {
+    /// The socket, by a number that no other one ever has.
+    pub cookie: u64,
+    /// How many there were.
+    pub count: u32,
+    /// Always zero.
+    pub padding: u32,
+    /// The first of them, and the last.
+    pub ends: [End; AIMED_LEN],
+}
+
+/// An address and port.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct End {
+    /// As it stands in a packet; of IPv4 the first word.
+    pub address: [u32; 4],
+    /// As it stands in a packet.
+    pub port: u16,
+    /// `AF_INET` or `AF_INET6`.
+    pub family: u16,
 }
 
 /// An address, for a class of names.
@@ -234,10 +289,10 @@ pub struct Scratch {
     pub jobs: [Job; 2],
     /// Counter index of this record.
     pub counter: u32,
-    /// Always zero.
-    pub padding: u32,
-    /// The registers of the call, as far as its arguments.
-    pub words: [u64; 15],
+    /// Whether the addresses of a `sendmmsg` are the kernel's own copies.
+    pub aimed: u32,
+    /// The registers of the call, as far as its number.
+    pub words: [u64; 16],
     /// Following one file's names.
     pub chain: crate::chain::Chain,
     /// Resolving one string.

@@ -2,7 +2,7 @@
 
 use assay_common::calls::{NONE, Op};
 use assay_common::kind::SectionTag;
-use assay_common::limits::{COMM_LEN, MMSG_LEN, SOCKADDR_LEN, WALK_START};
+use assay_common::limits::{AIMED_LEN, COMM_LEN, MMSG_LEN, SOCKADDR_LEN, WALK_START};
 use assay_common::names::tail;
 use assay_common::offsets::MISSING;
 use assay_common::record::{Header, PeerFacts, SockFacts, flags};
@@ -10,6 +10,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
+use crate::aimed::{AF_INET, AF_INET6};
 use crate::chain::put_chain;
 use crate::emit::{scratch, submit, tell_unread};
 use crate::kernel::{Context, at_most, each, file_of, off, place_of, read, read_user};
@@ -41,7 +42,12 @@ pub fn call_socket(ctx: RawTracePointContext) -> i32 {
     } else {
         (args[1], args[2])
     };
-    if call.op == Op::Send as u16 && (address == 0 || len == 0) {
+    // Another thread may have taken it away meanwhile.
+    if call.op == Op::Send as u16
+        && (address == 0 || len == 0)
+        && !crate::taken::has_socket_path()
+        && !crate::aimed::has_end()
+    {
         return 0;
     }
     finish(&ctx, args[0] as i32, address, len);
@@ -55,7 +61,18 @@ pub fn call_mmsg(_ctx: RawTracePointContext) -> i32 {
     let ret = scratch.header().ret;
     // A failure is the first message's. The kernel sends no more than `MMSG_LEN` in one call.
     let sent = if ret <= 0 { 1 } else { at_most::<{ MMSG_LEN as usize }>(ret as u64) };
+    // All of them to addresses, or all to where it is connected: or it is not known which to which. One more may have
+    // failed.
+    let aimed = crate::aimed::count(sk_of(file_of(scratch.header().args[0] as i32)));
+    scratch.aimed = u32::from(aimed == sent || aimed == sent + 1 && ret > 0);
+    if aimed as usize > AIMED_LEN {
+        scratch.aimed = 0;
+    }
+    if aimed != 0 && scratch.aimed == 0 {
+        tell_unread();
+    }
     each(scratch, sent, message);
+    crate::aimed::forget();
     0
 }
 
@@ -72,10 +89,13 @@ unsafe extern "C" fn message(index: u32, context: *mut Context) -> i64 {
         }
         return 1;
     };
-    if address != 0 && len != 0 {
+    if scratch.aimed != 0 || address != 0 && len != 0 {
         scratch.at = size_of::<Header>() as u32;
         put_socket(args[0] as i32);
-        scratch.put_user_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, address, len & 0xffff_ffff);
+        let is_told = scratch.aimed != 0 && crate::aimed::put_end(sk_of(file_of(args[0] as i32)), index);
+        if !is_told {
+            scratch.put_user_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, address, len & 0xffff_ffff);
+        }
         submit();
     }
     0
@@ -97,24 +117,89 @@ fn message_address(message: u64, is_compat: bool) -> Option<(u64, u64)> {
 fn finish(ctx: &RawTracePointContext, fd: i32, address: u64, len: u64) {
     let family = put_socket(fd);
     let Some(scratch) = scratch() else { return };
+    if (family == AF_INET || family == AF_INET6) && put_inet_end(scratch, fd, family, address) {
+        submit();
+        return;
+    }
     // The kernel takes an int.
     let len = len & 0xffff_ffff;
-    if address != 0 {
+    let is_bind = scratch.call.op == Op::Bind as u16;
+    // A send that was taken for one to an address is none after all.
+    if address == 0 && scratch.call.op == Op::Send as u16 && family != AF_UNIX {
+        return;
+    }
+    let taken = if family == AF_UNIX { crate::taken::take_socket_path(scratch) } else { 0 };
+    if taken != 0 {
+        put_taken_path(scratch, taken);
+        walk_to_socket(ctx, scratch, is_bind);
+    } else if address != 0 {
         scratch.put_user_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, address, len);
         if family == AF_UNIX
             && len > 2
             && len <= SOCKADDR_LEN as u64
             && put_unix_path(scratch, address, len as u32)
         {
-            let is_bind = scratch.call.op == Op::Bind as u16;
-            let wanted =
-                mode_for_socket(scratch.header().ret, if is_bind { mode::NAME } else { mode::FOLLOW });
-            set_job(scratch, Which::A, AT_FDCWD, wanted);
-            // SAFETY: nothing here needs dropping; see `sys_exit`.
-            unsafe { TAILS.tail_call(ctx, tail::WALK) };
+            crate::taken::admit(scratch);
+            walk_to_socket(ctx, scratch, is_bind);
         }
     }
     submit();
+}
+
+/// Adds the other end of a call on such a socket as the kernel has it. False where it has none: then what the program wrote
+/// is all that is known.
+#[inline(always)]
+fn put_inet_end(scratch: &mut Scratch, fd: i32, family: u16, address: u64) -> bool {
+    const SOCK_STREAM: u16 = 1;
+    let (op, sk) = (scratch.call.op, sk_of(file_of(fd)));
+    let is_connect = op == Op::Connect as u16;
+    if !is_connect && op != Op::Send as u16 {
+        return false;
+    }
+    let is_put = crate::aimed::put_end(sk, crate::aimed::LAST_ONE);
+    crate::aimed::forget();
+    // A second connect finds a connection under way, and a stream that is connected goes where it goes.
+    let is_told =
+        is_put || (is_connect || kind_of(fd) == SOCK_STREAM) && crate::aimed::put_connected(sk, family);
+    // What takes a connection away has an address of no family.
+    let named = read_user::<u16>(address).unwrap_or(family);
+    if !is_told && (named == AF_INET || named == AF_INET6) {
+        crate::aimed::admit(scratch, sk);
+    }
+    is_told
+}
+
+/// A socket's type.
+#[inline(always)]
+fn kind_of(fd: i32) -> u16 {
+    let socket: u64 = read(file_of(fd) + off!(file_private));
+    read(socket + off!(socket_type))
+}
+
+/// The kernel's own of a socket's file.
+#[inline(always)]
+pub fn sk_of(file: u64) -> u64 {
+    let socket: u64 = read(file + off!(file_private));
+    read(socket + off!(socket_sk))
+}
+
+/// Resolves the path in the walk room, then sends.
+#[inline(always)]
+fn walk_to_socket(ctx: &RawTracePointContext, scratch: &mut Scratch, is_bind: bool) {
+    let wanted = mode_for_socket(scratch.header().ret, if is_bind { mode::NAME } else { mode::FOLLOW });
+    set_job(scratch, Which::A, AT_FDCWD, wanted);
+    // SAFETY: nothing here needs dropping; see `sys_exit`.
+    unsafe { TAILS.tail_call(ctx, tail::WALK) };
+}
+
+/// Adds the address that the path in the walk room is, as the kernel took it.
+#[inline(always)]
+fn put_taken_path(scratch: &mut Scratch, len: u64) {
+    // In front of the path there is room for links, and nothing yet.
+    // SAFETY: within the walk room; `walk` is aligned to 8, and so is `WALK_START`.
+    unsafe { scratch.walk[0].as_mut_ptr().add(WALK_START - 2).cast::<u16>().write_unaligned(AF_UNIX) };
+    let from = scratch.walk[0].as_ptr() as u64 + WALK_START as u64 - 2;
+    scratch.put_kernel_bytes::<SOCKADDR_LEN>(SectionTag::Sockaddr, from, len + 1);
 }
 
 /// A refused connection found its socket.

@@ -80,7 +80,18 @@ extern "C" fn add_string(which: u32, is_kernel: u32, address: u64, dir: u32, mod
             *to = 0;
             1
         } else if is_kernel == 0 {
-            bpf_probe_read_user_str(to.cast(), STRING_LEN as u32, address as *const _)
+            let is_told = crate::taken::is_told_by_name(scratch.call);
+            let taken = if is_told { crate::taken::take(address, to) } else { 0 };
+            if taken > 0 {
+                taken
+            } else {
+                let read = bpf_probe_read_user_str(to.cast(), STRING_LEN as u32, address as *const _);
+                // An empty one need not be taken by calls that act on the descriptor then.
+                if *to != 0 {
+                    crate::taken::admit(scratch);
+                }
+                read
+            }
         } else {
             bpf_probe_read_kernel_str(to.cast(), STRING_LEN as u32, address as *const _)
         }

@@ -14,12 +14,13 @@ use assay_common::record::flags;
 use aya_ebpf::macros::raw_tracepoint;
 use aya_ebpf::programs::RawTracePointContext;
 
+use crate::aimed::{self, AF_INET, AF_INET6};
 use crate::call::put_file;
 use crate::chain::{put_chain, put_facts};
 use crate::emit::{scratch, submit};
 use crate::kernel::{off, place_of, read, read_user, setting};
 use crate::maps::{Scratch, TAILS, mode};
-use crate::network::{put_socket_file, put_unix_path};
+use crate::network::{put_socket_file, put_unix_path, sk_of};
 use crate::scope;
 use crate::start::{AT_FDCWD, Text, Which, prepare, set_job};
 use crate::written::is_first_write;
@@ -365,7 +366,10 @@ pub fn uring_complete(ctx: RawTracePointContext) -> i32 {
     let is_socket =
         op == Op::Connect as u16 || op == Op::Send as u16 || op == Op::Bind as u16 || op == Op::Listen as u16;
     if is_socket {
-        put_socket_file(file);
+        let family = put_socket_file(file);
+        if op == Op::Connect as u16 || op == Op::Send as u16 {
+            put_inet_end(file, family, op == Op::Connect as u16);
+        }
     } else if file != 0
         && (op == Op::Open as u16 || opcode == opcode::FTRUNCATE || opcode == opcode::FSETXATTR)
     {
@@ -375,6 +379,19 @@ pub fn uring_complete(ctx: RawTracePointContext) -> i32 {
     }
     submit();
     0
+}
+
+/// Adds the other end of a request on such a socket as the kernel has it, where it has.
+#[inline(always)]
+fn put_inet_end(file: u64, family: u16, is_connect: bool) {
+    if family != AF_INET && family != AF_INET6 {
+        return;
+    }
+    let sk = sk_of(file);
+    if !aimed::put_end(sk, aimed::LAST_ONE) && is_connect {
+        aimed::put_connected(sk, family);
+    }
+    aimed::forget();
 }
 
 /// Whether a request writes through its file.

@@ -6,10 +6,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use assay::observe::loss::Kind;
 use assay::observe::pipeline::Pipeline;
 use assay::observe::stream::{RecordReader, StreamError};
 use assay::observe::trace::TraceWriter;
 use assay_common::WIRE_VERSION;
+use assay_common::calls::Op;
+use assay_common::kind::RecordKind;
+use assay_common::record::{Header, flags};
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 fn streams() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/streams")
@@ -118,5 +123,36 @@ fn a_damaged_record_is_counted_or_told_differently() {
             Err(other) => panic!("damaged at {at}: {other}"),
         }
         damaged[at] = records[at];
+    }
+}
+
+/// The kernel half says of a name that it may be another's: the act is told, and its kind is partial.
+#[test]
+fn a_name_that_is_not_confirmed_is_told_and_admitted() {
+    let (records, _) = fixture("shell");
+    for (op, kind) in [(Op::Unlink, Kind::Fs), (Op::Mkdir, Kind::Fs), (Op::Connect, Kind::Net)] {
+        let mut reader = RecordReader::new(records.as_slice()).expect("a stream");
+        let mut pipeline = Pipeline::new(reader.subject());
+        let mut is_changed = false;
+        while let Some(record) = reader.next_record().expect("a record") {
+            let (mut header, rest) = Header::read_from_prefix(record).expect("a header");
+            let mut record = record.to_vec();
+            if !is_changed && header.kind == RecordKind::Call as u16 && header.ret >= 0 {
+                header.op = op as u16;
+                header.flags |= flags::UNCONFIRMED;
+                record = [header.as_bytes(), rest].concat();
+                is_changed = true;
+            }
+            pipeline.push(&record, |_| {});
+        }
+        assert!(is_changed);
+        let ledger = pipeline.finish(|_| {}).ledger;
+        let told: Vec<_> = ledger
+            .gaps
+            .iter()
+            .filter(|gap| gap.reason == "name-unconfirmed")
+            .map(|gap| (gap.kind, gap.detail.clone()))
+            .collect();
+        assert_eq!(told, [(kind, op.as_str().to_owned())]);
     }
 }

@@ -4,6 +4,7 @@
 //! no library chooses another one. Nothing here knows what a test expects.
 #![expect(unsafe_code, reason = "raw system calls, by both entries, are what the actor is for")]
 
+mod flip;
 mod memory;
 mod odd;
 mod stress;
@@ -14,6 +15,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use serde::{Deserialize, Serialize};
 
+pub use flip::{Flipped, FlippedEnd};
 use memory::Shared;
 pub use memory::{Arg, Part};
 pub use uring::Request;
@@ -77,6 +79,10 @@ pub enum Act {
     FromFile { nr: i64, fd: u8 },
     /// A mapping of this kept descriptor for reading is made writable and written to.
     WriteLater(u8),
+    /// Makes and then removes, moves or changes names that another thread changes; returns how many of them were the first.
+    FlipNames { times: u64, how: Flipped, one: Vec<u8>, other: Vec<u8> },
+    /// Connects, binds or sends to an address that another thread changes; returns how many went to the first.
+    FlipEnds { times: u64, how: FlippedEnd, one: Vec<u8>, other: Vec<u8> },
     /// Opens a name that another thread changes; returns how many led to the file of this number.
     Flip { times: u64, name: Vec<u8>, letters: (u8, u8), number: u64 },
 }
@@ -190,6 +196,8 @@ pub fn count(steps: &[Step]) -> usize {
             | Act::Spawn(..)
             | Act::FromFile { .. }
             | Act::WriteLater(..)
+            | Act::FlipNames { .. }
+            | Act::FlipEnds { .. }
             | Act::Flip { .. } => 1,
         })
         .sum()
@@ -260,6 +268,8 @@ impl Actor {
             Act::Spawn(program) => odd::spawn(program),
             Act::FromFile { nr, fd } => odd::from_file(*nr, self.slots[usize::from(*fd)]),
             Act::WriteLater(fd) => odd::write_later(self.slots[usize::from(*fd)]),
+            Act::FlipNames { times, how, one, other } => flip::names(*times, *how, one, other),
+            Act::FlipEnds { times, how, one, other } => flip::ends(*times, *how, one, other),
             Act::Flip { times, name, letters, number } => odd::flip(*times, name, *letters, *number),
         }
     }

@@ -43,6 +43,7 @@ fn every_program_passes_the_verifier_and_no_field_is_missing() {
         programs.missing_fields().iter().filter(|field| !field.starts_with("io_bind.")).collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert_eq!(programs.unseen_packets(), None);
+    assert_eq!(programs.unseen_copies(), None);
     assert!(programs.addresses().is_some(), "{programs:?}");
 }
 

@@ -15,7 +15,7 @@ use zerocopy::FromBytes;
 
 use super::endpoint::{AF_INET, AF_INET6};
 use super::event::{
-    Bytes, Call, Chain, ChainEnd, Event, EventKind, Exec, Followed, Late, LateWorth, Packet, PathArg,
+    Bytes, Call, Chain, ChainEnd, Doubt, Event, EventKind, Exec, Followed, Late, LateWorth, Packet, PathArg,
     ReadState, WalkEnd, Witness,
 };
 
@@ -98,7 +98,13 @@ pub fn decode(bytes: &[u8]) -> Result<Event, DecodeError> {
         comm: header.comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
         is_outside: header.flags & flags::OUTSIDE != 0,
         has_overflowed: header.flags & flags::OVERFLOW != 0,
-        is_unread: header.flags & flags::UNREAD != 0,
+        doubt: if header.flags & flags::UNREAD != 0 {
+            Doubt::Unread
+        } else if header.flags & flags::UNCONFIRMED != 0 {
+            Doubt::Unconfirmed
+        } else {
+            Doubt::None
+        },
         repeat: sections.repeat,
         kind: event_kind(kind, &header, sections)?,
     })

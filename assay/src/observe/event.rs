@@ -23,12 +23,24 @@ pub struct Event {
     pub is_outside: bool,
     /// A section did not fit into the record.
     pub has_overflowed: bool,
-    /// It says only that some of what the call acted on is not known.
-    pub is_unread: bool,
+    /// What the kernel half could not vouch for.
+    pub doubt: Doubt,
     /// Whether more like it are counted from now on and not sent.
     pub repeat: Option<Repeat>,
     /// What happened.
     pub kind: EventKind,
+}
+
+/// What the kernel half could not vouch for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Doubt {
+    /// Nothing.
+    #[default]
+    None,
+    /// It says only that some of what the call acted on is not known.
+    Unread,
+    /// Another thread may have changed the name, or the address, that was read.
+    Unconfirmed,
 }
 
 /// What happened.

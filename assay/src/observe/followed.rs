@@ -45,7 +45,7 @@ fn is_at_or_beneath(path: &[u8], directory: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::event::{Call, PathArg};
+    use crate::observe::event::{Call, Doubt, PathArg};
     use crate::observe::observation::{PairAct, PathRef};
     use assay_common::calls::Op;
 
@@ -62,7 +62,7 @@ mod tests {
             comm: Vec::new(),
             is_outside: false,
             has_overflowed: false,
-            is_unread: false,
+            doubt: Doubt::None,
             repeat: None,
             kind: EventKind::Call(Call { a, ..Call::bare(Op::Open, -2) }),
         }

@@ -6,7 +6,7 @@ use assay_common::calls::Op;
 use assay_common::record::Repeat;
 
 use super::decode::decode;
-use super::event::{Event, EventKind};
+use super::event::{Doubt, Event, EventKind};
 use super::followed::FollowedLinks;
 use super::loss::{Kind, LossLedger};
 use super::names::{self, NameTable};
@@ -133,10 +133,14 @@ impl Pipeline {
             }
         }
         self.note_core_dump(&event);
-        if event.is_unread {
-            self.admit_unread(&event);
-            self.filter("call-unread");
-            return;
+        match event.doubt {
+            Doubt::Unread => {
+                self.admit_unread(&event);
+                self.filter("call-unread");
+                return;
+            }
+            Doubt::Unconfirmed => self.admit_unconfirmed(&event),
+            Doubt::None => {}
         }
         if self.own.is_received_socket(&event, &self.processes, &mut self.ledger) {
             self.filter("received-socket");
@@ -209,6 +213,16 @@ impl Pipeline {
         {
             self.ledger.admit(Kind::Fs, "core-dump", format!("process {}", event.pid));
         }
+    }
+
+    /// A call whose name or address was read from the program's memory alone, when it returned.
+    fn admit_unconfirmed(&mut self, event: &Event) {
+        let EventKind::Call(call) = &event.kind else { return };
+        let kind = match call.op {
+            Op::Connect | Op::Bind | Op::Listen | Op::Send => Kind::Net,
+            _ => Kind::Fs,
+        };
+        self.ledger.admit(kind, "name-unconfirmed", call.op.as_str());
     }
 
     /// A call of which the kernel half could not read, or does not look at, all that it acted on.

@@ -452,14 +452,26 @@ fn net(call: &Call) -> Result<Act, &'static str> {
     let mut is_ephemeral = false;
     if op == NetOp::Bind && call.ret >= 0 {
         match &mut end {
-            // The kernel has chosen.
-            Endpoint::Inet(at) if at.port() == 0 || socket.is_port_chosen != 0 => {
-                at.set_port(socket.local_port);
-                is_ephemeral = true;
+            // The kernel has chosen the port, and what it holds is what it took. Where others keep their end is not known.
+            Endpoint::Inet(at) => {
+                is_ephemeral = at.port() == 0 || socket.is_port_chosen != 0;
+                if proto == "tcp" || proto == "udp" {
+                    end = endpoint::local(socket, None);
+                } else if is_ephemeral {
+                    at.set_port(socket.local_port);
+                }
             }
             Endpoint::None => end = endpoint::local(socket, call.unix_name.as_ref()),
-            Endpoint::Inet(_) | Endpoint::UnixPath(_) | Endpoint::UnixAbstract(_) | Endpoint::Unreadable => {}
+            Endpoint::UnixPath(_) | Endpoint::UnixAbstract(_) | Endpoint::Unreadable => {}
         }
+    }
+    // An abstract name that is bound, or that is at the other end.
+    if call.ret >= 0
+        && op != NetOp::Send
+        && let Some(name) = &call.unix_name
+        && let held @ Endpoint::UnixAbstract(_) = endpoint::local(socket, Some(name))
+    {
+        end = held;
     }
     Ok(Act::Net(NetAct { op, proto, endpoint: end, is_ephemeral, peer: peer(call) }))
 }

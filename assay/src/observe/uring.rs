@@ -70,6 +70,10 @@ fn to_call(submitted: Event, completed: Option<&Call>) -> Event {
         call.file = done.file;
         call.socket = done.socket;
         call.unix_name.clone_from(&done.unix_name);
+        // The kernel's own, where the other half has what stood in the program's memory.
+        if done.address.is_some() {
+            call.address.clone_from(&done.address);
+        }
         call.peer = done.peer;
         call.peer_image.clone_from(&done.peer_image);
         if done.a.chain.is_some() {

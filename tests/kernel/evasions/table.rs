@@ -152,6 +152,36 @@ const ELSEWHERE: &[(Category, &str, &str, &str)] = &[
         "evasions::races::a_name_that_another_thread_changes_is_told_by_its_file",
     ),
     (
+        Category::Blinding,
+        "removing, moving, making or changing a name that another thread changes all the time",
+        "by what the kernel did",
+        "evasions::races::a_call_on_a_name_that_another_thread_changes_is_told_by_what_was_done",
+    ),
+    (
+        Category::Blinding,
+        "sending to an address that another thread changes all the time, by whatever call",
+        "by where it went",
+        "evasions::races::a_datagram_to_an_address_that_another_thread_changes_is_told_by_where_it_went",
+    ),
+    (
+        Category::Blinding,
+        "connecting, or binding, to such an address",
+        "by where it went",
+        "evasions::races::a_connection_to_an_address_that_another_thread_changes_is_told_by_where_it_went",
+    ),
+    (
+        Category::Blinding,
+        "connecting to such an address where nobody is",
+        "by where it was refused",
+        "evasions::races::a_connection_that_is_refused_is_told_by_where_it_was_refused",
+    ),
+    (
+        Category::Blinding,
+        "connecting to such a UNIX address, by path or abstract name",
+        "by where it went",
+        "evasions::races::a_unix_address_that_another_thread_changes_is_told_by_where_it_went",
+    ),
+    (
         Category::Door,
         "a connection that was made before the run, or a ring",
         "partial: `inherited-socket`, `inherited-ring`",

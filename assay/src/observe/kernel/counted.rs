@@ -3,7 +3,8 @@
 use std::os::fd::AsFd as _;
 
 use assay_common::calls::Op;
-use assay_common::loss::{COUNTERS, FAILURES};
+use assay_common::limits::{REPEAT_PLACES, REPEAT_PLACES_LEAST, REPEAT_PROCESSORS};
+use assay_common::loss::{COUNTERS, EXEC, EXIT, FAILURES, FORK, LEAVE, PACKET_IN, PACKET_OUT, URING};
 use assay_common::record::RepeatEntry;
 use aya::maps::{Map, MapError, PerCpuArray};
 use zerocopy::FromBytes as _;
@@ -62,5 +63,47 @@ impl Counted {
             }
         }
         Ok(counted)
+    }
+}
+
+/// Places to count in that each processor has.
+pub fn repeat_places(processors: u32) -> u32 {
+    let share = REPEAT_PLACES * REPEAT_PROCESSORS / processors.max(REPEAT_PROCESSORS);
+    // Down to a power of two.
+    (1 << share.max(1).ilog2()).max(REPEAT_PLACES_LEAST)
+}
+
+/// Records delivered and lost, by hook name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Delivered to the ring.
+    pub seen: Vec<(&'static str, u64)>,
+    /// Lost, because the ring was full or the record too long.
+    pub lost: Vec<(&'static str, u64)>,
+}
+
+/// The hook a counter belongs to.
+pub fn hook_name(index: u32) -> Option<&'static str> {
+    match index {
+        PACKET_IN => Some("packet"),
+        PACKET_OUT => Some("greeting"),
+        URING => Some("io_uring"),
+        EXEC => Some("exec_start"),
+        FORK => Some("fork"),
+        EXIT => Some("exit"),
+        LEAVE => Some("leave"),
+        _ => Op::from_number(u16::try_from(index).ok()?).map(Op::as_str),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_processors_share_the_places() {
+        for (processors, places) in [(1, 4096), (2, 4096), (16, 4096), (17, 2048), (256, 256), (1024, 64)] {
+            assert_eq!(repeat_places(processors), places, "{processors} processors");
+        }
     }
 }

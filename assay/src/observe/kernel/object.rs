@@ -16,7 +16,8 @@ use aya_obj::{EbpfSectionKind, Function, Object};
 
 use super::witness;
 use crate::host::bpf_syscall::{
-    self, LSM_MAC, MapShape, PROG_TYPE_CGROUP_SKB, PROG_TYPE_LSM, PROG_TYPE_RAW_TRACEPOINT, TypedProgram,
+    self, LSM_MAC, MapShape, PROG_TYPE_CGROUP_SKB, PROG_TYPE_CGROUP_SOCK_ADDR, PROG_TYPE_LSM,
+    PROG_TYPE_RAW_TRACEPOINT, TypedProgram,
 };
 
 /// The most threads that load programs.
@@ -78,9 +79,13 @@ impl Wanted {
         match place {
             Place::AnswerIn => self.answers,
             Place::Hook(function) | Place::NewerHook(function) => self.hooks.contains_key(function),
-            Place::Tracepoint(_) | Place::Uring(..) | Place::Tail(_) | Place::PacketIn | Place::PacketOut => {
-                true
-            }
+            Place::Tracepoint(_)
+            | Place::Names(_)
+            | Place::Uring(..)
+            | Place::Tail(_)
+            | Place::PacketIn
+            | Place::PacketOut
+            | Place::Address(_) => true,
         }
     }
 }
@@ -213,8 +218,10 @@ impl Made {
             // Without these a run is observed all the same; who attaches them tells that they are not there.
             match program.place {
                 Place::Tracepoint(_) | Place::Uring(..) | Place::Tail(_) => return Err(error),
-                Place::PacketIn
+                Place::Names(_)
+                | Place::PacketIn
                 | Place::PacketOut
+                | Place::Address(_)
                 | Place::AnswerIn
                 | Place::Hook(_)
                 | Place::NewerHook(_) => {
@@ -249,12 +256,19 @@ impl Made {
         Ok(act(&TypedProgram {
             prog_type: match program.place {
                 Place::PacketIn | Place::PacketOut | Place::AnswerIn => PROG_TYPE_CGROUP_SKB,
-                Place::Tracepoint(_) | Place::Uring(..) | Place::Tail(_) => PROG_TYPE_RAW_TRACEPOINT,
+                Place::Tracepoint(_) | Place::Names(_) | Place::Uring(..) | Place::Tail(_) => {
+                    PROG_TYPE_RAW_TRACEPOINT
+                }
+                Place::Address(_) => PROG_TYPE_CGROUP_SOCK_ADDR,
                 Place::Hook(_) | Place::NewerHook(_) => PROG_TYPE_LSM,
             },
-            target: witness::function(program.place)
-                .and_then(|function| wanted.hooks.get(function))
-                .map(|id| (*id, LSM_MAC)),
+            target: match program.place {
+                // No function of the kernel's; the verifier asks only as what.
+                Place::Address(attach) => Some((0, attach)),
+                place => witness::function(place)
+                    .and_then(|function| wanted.hooks.get(function))
+                    .map(|id| (*id, LSM_MAC)),
+            },
             name: program.name,
             license: &license,
             instructions: &instructions,

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use assay_common::offsets::ONLY_RUN;
 
 use super::answers::NamesWanted;
-use super::counted::Counted;
+use super::counted::{Counted, Counters};
 use super::late::LateLook;
-use super::programs::{Counters, Counting, InheritedFile, Programs, ProgramsError};
+use super::programs::{Counting, InheritedFile, Programs, ProgramsError};
 use super::ring::Ring;
 use crate::observe::traffic::Traffic;
 use crate::observe::witness::WitnessCounts;

@@ -31,6 +31,14 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whether the kernel's own copies of names can be read here.
+    pub fn can_take_names(&self) -> bool {
+        let of_names = ["filename.name", "filename.uptr", "filename.iname", "kmem_cache.name"];
+        !self.missing.iter().any(|field| of_names.contains(&field.as_str()))
+    }
+}
+
 /// This kernel lacks a field that no program works without.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("find `{0}` in the kernel's BTF: this kernel is not one the observer knows")]

@@ -8,9 +8,7 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use assay_common::calls::Op;
-use assay_common::limits::{REPEAT_PLACES, REPEAT_PLACES_LEAST, REPEAT_PROCESSORS};
-use assay_common::loss::{COUNTERS, EXEC, EXIT, FORK, LEAVE, PACKET_IN, PACKET_OUT, URING, failed};
+use assay_common::loss::{COUNTERS, failed};
 use assay_common::names::{self, PROGRAMS, Place};
 use assay_common::offsets::Settings;
 use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
@@ -19,7 +17,7 @@ use zerocopy::IntoBytes as _;
 use super::answers::{self, NamesWanted};
 use super::btf::{Btf, BtfError};
 use super::btf_file::{BTF_PATH, BtfFile};
-use super::counted::Counted;
+use super::counted::{Counted, Counters, hook_name, repeat_places};
 use super::object::{Loaded, Made, ObjectError, Wanted};
 use super::observer::ObserverConfig;
 use super::plan::{Plan, PlanError, plan};
@@ -109,6 +107,9 @@ pub struct Programs {
     plan: Plan,
     sees_uring: bool,
     unseen_packets: Option<String>,
+    /// Why the kernel's own copies of names are not seen, and of addresses; `None` when they are.
+    untaken_names: Option<String>,
+    unseen_addresses: Option<String>,
     /// Why there is no second witness; `None` when there is one.
     no_witness: Option<String>,
     /// Whether addresses of names are noted, where that was asked for.
@@ -135,8 +136,11 @@ impl Programs {
         let processors = possible_cpus();
         let obstacle =
             if *second_witness { hook_programs::obstacle() } else { Some("not asked for".to_owned()) };
-        let mut sizes =
-            vec![(names::SCRATCH, processors), (names::REPEATS, processors * repeat_places(processors))];
+        let mut sizes = vec![
+            (names::SCRATCH, processors),
+            (names::COPY, processors),
+            (names::REPEATS, processors * repeat_places(processors)),
+        ];
         sizes.extend(witness::sizes(obstacle.is_none(), processors));
         let functions = if obstacle.is_none() { witness::functions() } else { Vec::new() };
         let (made, planned) = std::thread::scope(|scope| {
@@ -156,6 +160,8 @@ impl Programs {
             netns: netns.unwrap_or(0),
             repeat_places: repeat_places(processors),
             witness_slots: witness::slots(processors),
+            takes_names: u32::from(plan.can_take_names()),
+            hears_addresses: 1,
             counts_repeats: u32::from(counting.repeats),
             failures: match counting.failures {
                 Failures::AsText => failed::AS_TEXT,
@@ -176,16 +182,20 @@ impl Programs {
             plan,
             sees_uring: false,
             unseen_packets: None,
+            untaken_names: None,
+            unseen_addresses: None,
             no_witness: obstacle,
             noted: None,
         };
         programs.join_tails()?;
         programs.note_inherited(inherited, sockets)?;
         programs.attach()?;
+        programs.untaken_names = programs.attach_names().err().map(|error| error.to_string());
         programs.sees_uring = programs.plan.can_read_uring() && programs.attach_uring();
         // A reason is a line; the verifier's words follow it.
         let first = |why: String| why.lines().next().unwrap_or_default().to_owned();
-        programs.unseen_packets = programs.attach_packets(group).err().map(first);
+        programs.unseen_packets = programs.attach_to_group(group, way_of_packets).err().map(first);
+        programs.unseen_addresses = programs.attach_to_group(group, way_of_addresses).err().map(first);
         programs.noted = names.map(|wanted| programs.note_names(group, wanted));
         programs.attach_witness(&wanted.hooks);
         Ok(programs)
@@ -231,6 +241,11 @@ impl Programs {
     /// The map of addresses by classes of names, where those are noted.
     pub fn addresses(&self) -> Option<BorrowedFd<'_>> {
         self.noted.as_ref()?.as_ref().ok().and_then(|()| answers::addresses(&self.loaded))
+    }
+
+    /// Why the kernel's own copies of names, or of addresses, are not seen; `None` when they are. Calls that have one say so.
+    pub fn unseen_copies(&self) -> Option<&str> {
+        self.untaken_names.as_deref().or(self.unseen_addresses.as_deref())
     }
 
     /// Why packets are not seen, and with them no names for addresses; `None` when they are.
@@ -283,7 +298,9 @@ impl Programs {
     /// How often the kernel passed over a program because it was running already on that processor, for whichever task of
     /// the host.
     pub fn skipped(&self) -> Result<u64, ProgramsError> {
-        self.passed_over(|place| !witness::is_hook(place))
+        // All that the kernel gives back to its caches comes by where names do, in interrupts as well; a name that was
+        // passed over is missed at the return of its call, which says so.
+        self.passed_over(|place| !witness::is_hook(place) && !matches!(place, Place::Names(_)))
     }
 
     /// The same of programs with such a place. A kernel that does not tell has not said that it passed over none.
@@ -376,6 +393,19 @@ impl Programs {
         Ok(())
     }
 
+    /// Attaches what sees the kernel's own copies of names. Where it cannot be, each call that has a name says so.
+    fn attach_names(&mut self) -> std::io::Result<()> {
+        if !self.plan.can_take_names() {
+            return Err(std::io::Error::other("this kernel keeps names in another way"));
+        }
+        for program in PROGRAMS {
+            if let Place::Names(tracepoint) = program.place {
+                self.links.push(self.attach_to(program.name, tracepoint)?);
+            }
+        }
+        Ok(())
+    }
+
     /// Attaches the programs for `io_uring` where this kernel has its tracepoints.
     fn attach_uring(&mut self) -> bool {
         for program in PROGRAMS {
@@ -387,15 +417,11 @@ impl Programs {
         true
     }
 
-    /// Attaches what sees the packets of the group; why not, where it cannot be.
-    fn attach_packets(&mut self, group: &Path) -> Result<(), String> {
+    /// Attaches what belongs to the group, as it says; why not, where it cannot be.
+    fn attach_to_group(&mut self, group: &Path, way: fn(Place) -> Option<u32>) -> Result<(), String> {
         let directory = fs::File::open(group).map_err(|error| error.to_string())?;
         for program in PROGRAMS {
-            let way = match program.place {
-                Place::PacketIn => bpf_syscall::INGRESS,
-                Place::PacketOut => bpf_syscall::EGRESS,
-                _ => continue,
-            };
+            let Some(way) = way(program.place) else { continue };
             let fd = self.program(program.name).map_err(|error| error.to_string())?;
             let link = bpf_syscall::link_cgroup(fd.as_fd(), directory.as_fd(), way);
             self.links.push(link.map_err(|error| format!("attach to the group: {error}"))?);
@@ -435,13 +461,16 @@ fn read_plan(functions: &[&'static str]) -> Result<(Plan, StdHashMap<&'static st
     Ok((plan(btf.offsets())?, hooks))
 }
 
-/// Records delivered and lost, by hook name.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Delivered to the ring.
-    pub seen: Vec<(&'static str, u64)>,
-    /// Lost, because the ring was full or the record too long.
-    pub lost: Vec<(&'static str, u64)>,
+fn way_of_packets(place: Place) -> Option<u32> {
+    match place {
+        Place::PacketIn => Some(bpf_syscall::INGRESS),
+        Place::PacketOut => Some(bpf_syscall::EGRESS),
+        _ => None,
+    }
+}
+
+fn way_of_addresses(place: Place) -> Option<u32> {
+    if let Place::Address(attach) = place { Some(attach) } else { None }
 }
 
 fn no_map(map: &'static str) -> ProgramsError {
@@ -452,40 +481,7 @@ fn bad_map(map: &'static str, reason: impl std::fmt::Display) -> ProgramsError {
     ProgramsError::Map { map, reason: format!("{reason}") }
 }
 
-/// The hook a counter belongs to.
-fn hook_name(index: u32) -> Option<&'static str> {
-    match index {
-        PACKET_IN => Some("packet"),
-        PACKET_OUT => Some("greeting"),
-        URING => Some("io_uring"),
-        EXEC => Some("exec_start"),
-        FORK => Some("fork"),
-        EXIT => Some("exit"),
-        LEAVE => Some("leave"),
-        _ => Op::from_number(u16::try_from(index).ok()?).map(Op::as_str),
-    }
-}
-
-/// Places to count in that each processor has.
-fn repeat_places(processors: u32) -> u32 {
-    let share = REPEAT_PLACES * REPEAT_PROCESSORS / processors.max(REPEAT_PROCESSORS);
-    // Down to a power of two.
-    (1 << share.max(1).ilog2()).max(REPEAT_PLACES_LEAST)
-}
-
 /// Processors that may ever run; each has a record under construction.
 fn possible_cpus() -> u32 {
     aya::util::nr_cpus().map_or(assay_common::limits::MAX_CPUS, |n| n as u32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_processors_share_the_places() {
-        for (processors, places) in [(1, 4096), (2, 4096), (16, 4096), (17, 2048), (256, 256), (1024, 64)] {
-            assert_eq!(repeat_places(processors), places, "{processors} processors");
-        }
-    }
 }

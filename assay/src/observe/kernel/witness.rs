@@ -92,10 +92,12 @@ pub(super) fn function(place: Place) -> Option<&'static str> {
     match place {
         Place::Hook(function) | Place::NewerHook(function) => Some(function),
         Place::Tracepoint(_)
+        | Place::Names(_)
         | Place::Uring(..)
         | Place::Tail(_)
         | Place::PacketIn
         | Place::PacketOut
+        | Place::Address(_)
         | Place::AnswerIn => None,
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::event::{Bytes, ReadState};
+use crate::observe::event::{Bytes, Doubt, ReadState};
 
 const OWN: u32 = 10;
 const OTHER: u32 = 20;
@@ -45,7 +45,7 @@ fn event(call: Call, is_request: bool) -> Event {
         comm: Vec::new(),
         is_outside: false,
         has_overflowed: false,
-        is_unread: false,
+        doubt: Doubt::None,
         repeat: None,
         kind,
     }

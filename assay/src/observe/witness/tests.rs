@@ -1,7 +1,7 @@
 use assay_common::calls::Op;
 
 use super::*;
-use crate::observe::event::{Bytes, Call, Chain, ChainEnd, EventKind, ReadState, WalkEnd};
+use crate::observe::event::{Bytes, Call, Chain, ChainEnd, Doubt, EventKind, ReadState, WalkEnd};
 use crate::observe::observation::{
     Access, Act, CallResult, ExecAct, FileAct, FileKind, FileOp, PairAct, PairOp, PathRef, PathState,
 };
@@ -20,7 +20,7 @@ fn event(t_ns: u64, kind: EventKind) -> Event {
         comm: Vec::new(),
         is_outside: false,
         has_overflowed: false,
-        is_unread: false,
+        doubt: Doubt::None,
         repeat: None,
         kind,
     }
