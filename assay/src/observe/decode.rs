@@ -270,6 +270,9 @@ fn text(section: Section, content: &[u8]) -> Result<Bytes, DecodeError> {
     Ok(Bytes { bytes: content.to_vec(), state })
 }
 
+/// Where the kind of a file begins in its mode.
+const KIND_SHIFT: u32 = 12;
+
 fn late(section: Section, content: &[u8]) -> Result<Late, DecodeError> {
     let worth = match section.state {
         late_state::FOUND => LateWorth::Found,
@@ -277,7 +280,8 @@ fn late(section: Section, content: &[u8]) -> Result<Late, DecodeError> {
         late_state::GONE => LateWorth::Gone,
         _ => return Err(DecodeError::State),
     };
-    Ok(Late { bytes: content.to_vec(), worth })
+    let there = (section.aux != 0).then(|| u32::from(section.aux) << KIND_SHIFT);
+    Ok(Late { bytes: content.to_vec(), worth, there })
 }
 
 fn followed(content: &[u8]) -> Result<Followed, DecodeError> {

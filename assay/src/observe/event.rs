@@ -230,6 +230,9 @@ pub struct Late {
     pub bytes: Vec<u8>,
     /// What it is worth.
     pub worth: LateWorth,
+    /// What lay there under the whole path, as the bits of a mode that say the kind; `None` where nothing was seen to.
+    /// In the record the section's `aux` has them, shifted down to the lowest bit.
+    pub there: Option<u32>,
 }
 
 /// What a look from userspace is worth.

@@ -175,7 +175,7 @@ mod tests {
             (LateWorth::Gone, PathState::Unverified),
         ];
         for (worth, state) in worths {
-            arg.late = Some(Late { bytes: b"/w/x".to_vec(), worth });
+            arg.late = Some(Late { bytes: b"/w/x".to_vec(), worth, there: None });
             check(&arg, "/w/x", state);
         }
     }

@@ -188,7 +188,7 @@ fn file(call: &Call, op: FileOp) -> Act {
             FileOp::Receive => call.file.as_ref().map(access_of).unwrap_or_default(),
             _ => BTreeSet::new(),
         },
-        kind: call.file.as_ref().map_or(FileKind::Unknown, kind_of),
+        kind: call.file.as_ref().map_or(FileKind::Unknown, |file| kind_of(file.mode)),
         is_path_only: false,
         is_private: op == FileOp::Mkdir && is_private(call),
     })
@@ -206,8 +206,8 @@ fn requested(arg: &PathArg) -> Option<Vec<u8>> {
     arg.requested.as_ref().filter(|text| text.state == ReadState::Whole).map(|text| text.bytes.clone())
 }
 
-fn kind_of(file: &FileFacts) -> FileKind {
-    match file.mode & 0o170_000 {
+fn kind_of(mode: u32) -> FileKind {
+    match mode & 0o170_000 {
         0o100_000 => FileKind::Regular,
         0o040_000 => FileKind::Directory,
         0o120_000 => FileKind::Symlink,
@@ -234,6 +234,7 @@ fn open(call: &Call) -> Act {
         _ => call.args[2],
     };
     let is_path_only = flags & O_PATH != 0;
+    let there = call.a.late.as_ref().and_then(|late| late.there);
     let mut access = BTreeSet::new();
     if !is_path_only {
         match flags & O_ACCMODE {
@@ -242,11 +243,11 @@ fn open(call: &Call) -> Act {
             // 3 is for ioctl only, and wants both permissions.
             _ => access.extend([Access::Read, Access::Write]),
         }
-        // A file that is there was not to be made, whoever refused.
-        let has_made = call
-            .file
-            .as_ref()
-            .map_or(flags & O_CREAT != 0 && call.ret < 0, |file| file.f_mode & FMODE_CREATED != 0);
+        // A file that is there was not to be made, whoever refused, and whoever of us found it.
+        let has_made = match &call.file {
+            Some(file) => file.f_mode & FMODE_CREATED != 0,
+            None => flags & O_CREAT != 0 && call.ret < 0 && there.is_none(),
+        };
         if has_made {
             access.insert(Access::Create);
         } else if flags & O_TRUNC != 0 {
@@ -267,7 +268,7 @@ fn open(call: &Call) -> Act {
         path,
         requested: requested(&call.a),
         access,
-        kind: match call.file.as_ref().map(kind_of) {
+        kind: match call.file.as_ref().map(|file| file.mode).or(there).map(kind_of) {
             Some(kind) if kind != FileKind::Unknown => kind,
             _ if flags & O_DIRECTORY != 0 => FileKind::Directory,
             _ => FileKind::Unknown,
@@ -487,3 +488,6 @@ fn peer(call: &Call) -> Option<Box<Peer>> {
         comm: is_alive.then(|| facts.comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()),
     }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,11 +46,18 @@ struct Found {
     path: Vec<u8>,
     state: u8,
     links: Vec<Vec<u8>>,
+    /// The kind of what lies there under the whole path; `None` where nothing was seen to.
+    kind: Option<FileType>,
 }
 
 impl Found {
-    fn there(path: Vec<u8>) -> Self {
-        Self { path, state: late_state::FOUND, links: Vec::new() }
+    fn at(path: Vec<u8>) -> Self {
+        Self { path, state: late_state::FOUND, links: Vec::new(), kind: None }
+    }
+
+    /// As the record has it.
+    fn aux(&self) -> u8 {
+        self.kind.map_or(0, |kind| (kind.as_raw_mode() >> 12) as u8)
     }
 }
 
@@ -84,7 +91,7 @@ impl LateLook {
         let Ok((header, sections)) = Header::read_from_prefix(record) else { return };
         for unfinished in unfinished(&header, sections) {
             let Some(found) = self.look(&header, &unfinished) else { continue };
-            add(record, unfinished.late, found.state, 0, &found.path);
+            add(record, unfinished.late, found.state, found.aux(), &found.path);
             if !found.links.is_empty() {
                 let now = clock_gettime(ClockId::Monotonic);
                 let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
@@ -108,9 +115,9 @@ impl LateLook {
         whole.extend_from_slice(&path.rest);
         let whole = self.without_proc_links(header, &whole);
         if !path.is_name
-            && let Some(found) = self.resolve(&whole)
+            && let Some((found, kind)) = self.resolve_kind(&whole)
         {
-            return Some(Found::there(found));
+            return Some(Found { kind: Some(kind), ..Found::at(found) });
         }
         // What links lead to may be gone, or hidden from the command.
         let led = self.led(header, path);
@@ -122,18 +129,18 @@ impl LateLook {
         let slash = trimmed.iter().rposition(|&byte| byte == b'/')?;
         let Some(mut found) = self.resolve(&trimmed[..=slash]) else {
             let is_refused = header.ret == -i64::from(libc::EACCES);
-            return is_refused.then(|| self.beyond_what_is_there(trimmed)).flatten().map(Found::there);
+            return is_refused.then(|| self.beyond_what_is_there(trimmed)).flatten().map(Found::at);
         };
         if found != b"/" {
             found.push(b'/');
         }
         found.extend_from_slice(&trimmed[slash + 1..]);
-        Some(Found::there(found))
+        Some(Found::at(found))
     }
 
     /// Follows what is left of a path name by name, as far as there is something, and then as text.
     fn led(&self, header: &Header, path: &Unfinished) -> Found {
-        let mut found = Found::there(path.base.clone());
+        let mut found = Found::at(path.base.clone());
         let mut names = names_of(&path.rest);
         let mut is_first = true;
         while let Some(name) = names.pop_front() {
@@ -175,7 +182,11 @@ impl LateLook {
         }
         // `/proc/self` and its like are as good a name as what they lead to.
         if found.state == late_state::FOUND && !found.links.iter().any(|link| leads_elsewhere(link)) {
-            return Found { path: join(&path.base, &path.rest), state: late_state::TEXT, links: Vec::new() };
+            return Found {
+                path: join(&path.base, &path.rest),
+                state: late_state::TEXT,
+                ..Found::at(Vec::new())
+            };
         }
         found
     }
@@ -272,6 +283,11 @@ impl LateLook {
 
     /// The resolved path of what lies there now.
     fn resolve(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.resolve_kind(path).map(|(path, _)| path)
+    }
+
+    /// The same, and what kind of file it is.
+    fn resolve_kind(&self, path: &[u8]) -> Option<(Vec<u8>, FileType)> {
         let path = OsStr::from_bytes(path);
         let found = openat2(
             self.root.as_fd(),
@@ -283,7 +299,8 @@ impl LateLook {
         .ok()?;
         let name = std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()?;
         let name = name.into_os_string().into_vec();
-        name.starts_with(b"/").then_some(name)
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&found).ok()?.st_mode);
+        name.starts_with(b"/").then_some((name, kind))
     }
 }
 
@@ -432,6 +449,20 @@ mod tests {
         check(base, "chain/.", "d/gone/x", found, &["chain", "absolute"]);
         check(base, "d/x", "d/x", LateWorth::Text, &[]);
         assert_eq!(look(base, "loop", -libc::ELOOP).a.followed.unwrap().links.len(), MAX_LINKS + 1);
+    }
+
+    #[test]
+    fn what_a_refused_call_would_have_met_is_known_by_its_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = &folder.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("d")).unwrap();
+        std::fs::write(base.join("d/f"), "").unwrap();
+        let there = |rest: &str| look(base, rest, -libc::EACCES).a.late.expect(rest).there;
+        assert_eq!(there("d/f"), Some(libc::S_IFREG));
+        assert_eq!(there("d"), Some(libc::S_IFDIR));
+        assert_eq!(there("d/absent"), None);
+        assert_eq!(there("absent/x"), None);
+        assert_eq!(look(base, "d/f", -libc::ENOENT).a.late.expect("a look").there, None, "nobody met it");
     }
 
     #[test]
