@@ -1,8 +1,9 @@
 //! Who belongs to a run: its own processes, all of them, wherever they go, and nobody else.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 
 use libc::{AT_FDCWD, O_CREAT, O_RDONLY, O_WRONLY};
 
@@ -112,6 +113,64 @@ fn a_number_that_is_used_again_is_another_process() {
     assert_ne!(one.1, other.1, "they have different parents");
     assert_eq!((one.2, other.2), ("one".into(), "other".into()));
     assert_eq!(played.lost, 0);
+}
+
+/// A child that ends; and when somebody outside has its number, what takes hold of whoever has it.
+const TAKES_HOLD: &str = r#"
+import ctypes, os, time
+child = os.fork()
+if not child: os._exit(0)
+os.waitpid(child, 0)
+with open("number.new", "w") as out: out.write(str(child))
+os.rename("number.new", "number")
+while not os.path.exists("there"): time.sleep(0.01)
+libc = ctypes.CDLL(None, use_errno=True)
+held = libc.syscall(101, 0x4206, child, 0, 0)
+raise SystemExit(ctypes.get_errno() if held else 0)
+"#;
+
+/// A process with the number that its argument says, until standard input ends.
+const HAS_NUMBER: &str = r#"
+import ctypes, os, struct, sys
+number = ctypes.c_int(int(sys.argv[1]))
+# flags, pidfd, child_tid, parent_tid, exit_signal (SIGCHLD), stack, stack_size, tls, set_tid, set_tid_size
+args = struct.pack("10Q", 0, 0, 0, 0, 17, 0, 0, 0, ctypes.addressof(number), 1)
+child = ctypes.CDLL(None).syscall(435, ctypes.c_char_p(args), len(args))
+if child == 0:
+    sys.stdin.read()
+    os._exit(0)
+print(child, flush=True)
+os.waitpid(child, 0)
+"#;
+
+#[test]
+fn who_gets_the_number_of_one_of_the_run_later_is_not_of_the_run() {
+    let test = "who_gets_the_number_of_one_of_the_run_later_is_not_of_the_run";
+    let Some(stage) = stage(test) else { return };
+    let stage = stage
+        .option(&["--keep-caps", "SYS_PTRACE"])
+        .partial("fs", "other-process")
+        .partial("exec", "other-process");
+    let stage = stage.partial("net", "other-process");
+    stage.file("takes-hold.py", TAKES_HOLD);
+    let run = stage.command(&["python3", "takes-hold.py"]).spawn().expect("assay");
+    wait_until("the number of one that ended", || stage.path("number").exists());
+    let number = fs::read_to_string(stage.path("number")).expect("a number");
+    let mut other = Command::new("python3")
+        .args(["-c", HAS_NUMBER, &number])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut told = String::new();
+    BufReader::new(other.stdout.take().expect("a pipe")).read_line(&mut told).expect("a line");
+    fs::write(stage.path("there"), "").expect("a file");
+    let played = stage.read(&run.wait_with_output().expect("assay"));
+    drop(other.stdin.take());
+    other.wait().expect("it");
+    assert_eq!(told.trim(), number, "nobody else got the number");
+    assert_eq!(played.outcome["child"]["exit_code"], 0, "{}", played.stderr);
+    stage.check_coverage(&played);
 }
 
 /// Processes that have the stage as their working directory.

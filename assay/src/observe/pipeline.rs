@@ -321,11 +321,11 @@ impl Pipeline {
         match &event.kind {
             EventKind::Fork { pid, tid } => self.processes.fork(event.pid, *pid, *tid),
             EventKind::Exec(exec) => self.processes.exec(event.pid, exec.ppid),
+            EventKind::Exit { .. } => self.processes.exit(event.pid, event.tid),
             EventKind::Call(_)
             | EventKind::Witness(_)
             | EventKind::UringSubmit { .. }
             | EventKind::UringComplete { .. }
-            | EventKind::Exit { .. }
             | EventKind::Leave { .. }
             | EventKind::Packet(_)
             | EventKind::Sources { .. } => {}

@@ -102,7 +102,7 @@ fn resolve_call(call: &Call, processes: &ProcessTable, sees_uring: bool) -> Reso
         }
         Op::OtherProcess => {
             let target = call.args[usize::from(call.nr == 101 || call.nr == 26)] as u32;
-            if processes.contains(target) {
+            if processes.is_alive(target) {
                 return Resolved::Nothing("own-process");
             }
             blind("other-process", format!("process {target}").as_bytes())
@@ -123,7 +123,7 @@ fn resolve_call(call: &Call, processes: &ProcessTable, sees_uring: bool) -> Reso
     let mut gaps = gaps(&act, result);
     if let (Act::File(file), CallResult::Ok) = (&act, result)
         && file.access.contains(&Access::Write)
-        && let Some((means, detail)) = beyond_file(&file.path.bytes, |pid| processes.contains(pid))
+        && let Some((means, detail)) = beyond_file(&file.path.bytes, |pid| processes.is_alive(pid))
     {
         gaps.extend(kinds_of(means).iter().map(|kind| (*kind, means, detail.clone())));
     }

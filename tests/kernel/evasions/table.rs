@@ -57,6 +57,12 @@ const ELSEWHERE: &[(Category, &str, &str, &str)] = &[
     ),
     (
         Category::Blinding,
+        "taking hold of a process outside that has the number of one that ended",
+        "partial (fs, exec, net): `other-process`",
+        "scope::who_gets_the_number_of_one_of_the_run_later_is_not_of_the_run",
+    ),
+    (
+        Category::Blinding,
         "taking the observer's programs off, with CAP_SYS_ADMIN",
         "partial (fs, exec, net): `bpf-call`",
         "wishes::an_observer_that_was_turned_off_vouches_for_nothing",
