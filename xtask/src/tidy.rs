@@ -50,6 +50,7 @@ fn complaints(root: &Path) -> Result<Vec<String>> {
         let bytes = fs::read(&path).with_context(|| format!("read {name}"))?;
         let Ok(text) = String::from_utf8(bytes) else { continue };
         complaints.extend(folders_of_this_machine(name, &text, root));
+        complaints.extend(unfinished_merges(name, &text));
         if Path::new(name).extension().is_some_and(|extension| extension == "rs") {
             complaints.extend(of_source(&Source::new(name, &text)));
         }
@@ -68,6 +69,12 @@ fn folders_of_this_machine(name: &str, text: &str, root: &Path) -> Vec<String> {
     lines_with(text, |line| line.contains(&folder))
         .map(|line| format!("{name}:{line}: names a folder of this machine, {folder}"))
         .collect()
+}
+
+/// What a merge leaves where it could not decide.
+fn unfinished_merges(name: &str, text: &str) -> Vec<String> {
+    let has_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark));
+    lines_with(text, has_mark).map(|line| format!("{name}:{line}: the mark of a merge")).collect()
 }
 
 fn lines_with<'a>(text: &'a str, has: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = usize> + 'a {

@@ -79,3 +79,13 @@ fn only_one_file_prints_and_few_are_unsafe() {
     );
     check("assay/src/sandbox/a.rs", "// unsafe in a comment\n#![deny(unsafe_code)]\n", &[]);
 }
+
+#[test]
+fn a_merge_is_finished() {
+    let page = format!("a\n{0} HEAD\nb\n=======\nc\n{1} them\n", "<".repeat(7), ">".repeat(7));
+    assert_eq!(
+        unfinished_merges("x.md", &page),
+        ["x.md:2: the mark of a merge", "x.md:6: the mark of a merge"]
+    );
+    assert!(unfinished_merges("x.md", "a\n=======\n <<<<<<< quoted\n").is_empty());
+}
