@@ -30,6 +30,8 @@ const LONG: u32 = 1;
 const LONG_AGAIN: u32 = 2;
 /// The path in a UNIX socket's address, which was not a name of its own.
 const OF_ADDRESS: u32 = 3;
+/// As [`PLAIN`], the second of a call both of whose names stand in one place: `pivot_root(".", ".")`.
+const PLAIN_AGAIN: u32 = 4;
 
 /// `names_cachep`, once it was seen.
 #[unsafe(no_mangle)]
@@ -106,7 +108,12 @@ fn keep(object: u64) {
         if given == 0 || given != first && given != second {
             return;
         }
-        PLAIN
+        // SAFETY: whether it is there is all that is asked.
+        if first == second && unsafe { TAKEN.get(&key(PLAIN, given)) }.is_some() {
+            PLAIN_AGAIN
+        } else {
+            PLAIN
+        }
     } else {
         // SAFETY: a flag that is only ever set.
         unsafe { core::ptr::write_volatile(&raw mut HAS_LONG, 1) };
@@ -149,7 +156,10 @@ pub unsafe fn take(given: u64, to: *mut u8) -> i64 {
     }
     // SAFETY: the caller's promise.
     unsafe {
-        let read = copy(&key(PLAIN, given), to);
+        let mut read = copy(&key(PLAIN, given), to);
+        if read == 0 {
+            read = copy(&key(PLAIN_AGAIN, given), to);
+        }
         // SAFETY: see `keep`.
         if read != 0 || core::ptr::read_volatile(&raw const HAS_LONG) == 0 {
             return read;
@@ -181,6 +191,7 @@ pub fn forget(call: Call, args: &[u64; 6]) {
     }
     // Not being there is as good as being removed.
     let _ = TAKEN.remove(&key(PLAIN, arg(args, call.path_a)));
+    let _ = TAKEN.remove(&key(PLAIN_AGAIN, arg(args, call.path_a)));
     let _ = TAKEN.remove(&key(PLAIN, arg(args, call.path_b)));
     forget_long();
 }

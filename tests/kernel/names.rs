@@ -205,3 +205,16 @@ fn a_crowded_directory_hides_nothing() {
     let followed = stage.play(&[call(libc::SYS_chmod, ["crowd/first".into(), 0o600.into()])]);
     assert_eq!(followed.act()[0]["path"], stage.at("crowd/first"));
 }
+
+#[test]
+fn both_names_of_a_call_may_stand_in_one_place() {
+    let Some(stage) = Stage::new("names::both_names_of_a_call_may_stand_in_one_place") else { return };
+    stage.file("f", "");
+    let script = "import ctypes; name = ctypes.create_string_buffer(b'f'); \
+                  raise SystemExit(ctypes.CDLL(None).rename(name, name))";
+    let played = stage.run(&["python3", "-c", script]);
+    assert_eq!(played.outcome["child"]["exit_code"], 0, "{}", played.stderr);
+    let told: Vec<String> = played.trace.iter().map(|line| stage.shown(line)).collect();
+    assert!(told.contains(&"rename $/f -> $/f < f << f = ok".to_owned()), "{told:#?}");
+    stage.check_coverage(&played);
+}

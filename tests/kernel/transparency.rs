@@ -74,7 +74,7 @@ fn blocked_signals_stay_blocked() {
 #[test]
 fn the_umask_the_limits_and_the_priority_are_kept() {
     check("umask 0137", SIGNALS);
-    check("ulimit -n 77 -s 4096 -u 5000 -c 0", "cat /proc/self/limits");
+    check("ulimit -n 133 -s 4096 -u 5000 -c 0", "cat /proc/self/limits");
     check("renice -n 7 $$ >/dev/null", "nice");
     check("echo 321 > /proc/self/oom_score_adj", "cat /proc/self/oom_score_adj");
     check("", "cat /proc/self/timerslack_ns /proc/self/personality /proc/self/coredump_filter");

@@ -460,7 +460,7 @@ fn stdio_files() -> Vec<Vec<u8>> {
 }
 
 /// How many descriptors the observer, the group, the network programs and the artifacts take at most.
-const DESCRIPTORS: u64 = 64;
+const DESCRIPTORS: u64 = 96;
 
 fn is_out_of_descriptors() -> bool {
     let open = std::fs::read_dir("/proc/self/fd").map_or(DESCRIPTORS, |entries| entries.count() as u64);

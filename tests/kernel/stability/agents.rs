@@ -145,8 +145,8 @@ fn a_program_that_starts_itself_is_told_by_its_file() {
         delete ${HOME}/.agent/tmp/arg0/codex-${RANDOM}/applypatch
         delete ${HOME}/.agent/tmp/arg0/codex-${RANDOM}/.lock
         delete ${HOME}/.agent/tmp/arg0/codex-${RANDOM}
-        create ${TMPDIR}/.${RANDOM}-${RANDOM}.so
-        read ${TMPDIR}/.${RANDOM}-${RANDOM}.so",
+        create ${TMPDIR}/.${RANDOM}-00000000.so
+        read ${TMPDIR}/.${RANDOM}-00000000.so",
     );
     let Some(evidence) = evidence else { return };
     // By the command, by /proc/self/exe, and by the link on the path.
