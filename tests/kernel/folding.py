@@ -105,6 +105,8 @@ def is_like_a_word(token):
         return True
     if re.fullmatch("[0-9]{1,5}x[0-9]{1,5}", token):
         return True
+    if re.fullmatch("(19|20)[0-9]{2}[QHWqhw][0-9]{1,2}|[Ss][0-9]{1,2}[Ee][0-9]{1,3}", token):
+        return True
     found = re.fullmatch("([A-Za-z]+)[0-9]{1,3}([A-Za-z]+)", token)
     sides = found.groups() if found else ()
     joined = [WORDS_KNOWN.is_joined(side) for side in sides]

@@ -20,7 +20,7 @@ pub fn shape(token: &[u8]) -> Shape {
         // Digits first and then one word: `2to3`, `7zip`, `3rdparty`.
         let lead = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let is_lead = (1..=2).contains(&lead) && is_words(&token[lead..]);
-        let is_word = is_lead || is_size(token) || is_around_a_number(token);
+        let is_word = is_lead || is_size(token) || is_period(token) || is_around_a_number(token);
         return if is_word { Shape::Word } else { Shape::Mixed };
     }
     if letters == 0 || (is_words(&token[..letters]) && digits <= 4) { Shape::Word } else { Shape::Mixed }
@@ -48,6 +48,20 @@ fn is_size(token: &[u8]) -> bool {
         sides.next().is_some_and(|side| (1..=5).contains(&side.len()) && side.iter().all(u8::is_ascii_digit))
     };
     is_number() && is_number() && sides.next().is_none()
+}
+
+/// A part of a year, or an episode: `2025Q1`, `2026w07`, `2025H2`, `S01E02`.
+fn is_period(token: &[u8]) -> bool {
+    let is_number =
+        |digits: &[u8], most| (1..=most).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    let token = token.to_ascii_uppercase();
+    if let Some(episode) = token.strip_prefix(b"S") {
+        let mut sides = episode.split(|&byte| byte == b'E');
+        let (season, episode) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
+        return is_number(season, 2) && is_number(episode, 3) && sides.next().is_none();
+    }
+    let Some((year, [b'Q' | b'H' | b'W', part @ ..])) = token.split_at_checked(4) else { return false };
+    (year.starts_with(b"19") || year.starts_with(b"20")) && is_number(year, 4) && is_number(part, 2)
 }
 
 /// Letters, up to three digits and letters: one row is words and has four letters or more, the other is words or has up to
@@ -90,6 +104,11 @@ mod tests {
             "worker1234",
             "HTTPServer",
             "20260101",
+            "2025Q1",
+            "2026w07",
+            "1999H2",
+            "S01E02",
+            "s12e103",
         ] {
             assert_eq!(shape(word.as_bytes()), Shape::Word, "{word}");
         }
@@ -105,6 +124,12 @@ mod tests {
             "xq1zkwvb",
             "a8Kd92",
             "worker12345",
+            "2125Q1",
+            "2025Q123",
+            "2025Qx",
+            "2025K1",
+            "S001E02",
+            "S01E02E3",
         ] {
             assert_eq!(shape(drawn.as_bytes()), Shape::Mixed, "{drawn}");
         }
@@ -145,9 +170,9 @@ mod tests {
             [(&b"abcdefghijklmnopqrstuvwxyz0123456789"[..], 8), (b"0123456789abcdef", 8), (b"0123456789", 8)]
         {
             let drawn = |_| (0..len).map(|_| draw(alphabet)).collect::<Vec<u8>>();
-            let kept = (0..100_000)
-                .map(drawn)
-                .filter(|name| is_size(name) || is_around_a_number(name) || is_chosen_number(name));
+            let kept = (0..100_000).map(drawn).filter(|name| {
+                is_size(name) || is_period(name) || is_around_a_number(name) || is_chosen_number(name)
+            });
             let (kept, is_number) = (kept.count(), alphabet.len() == 10);
             assert!(kept <= if is_number { 100 } else { 20 }, "{kept} of a hundred thousand");
         }
