@@ -486,7 +486,10 @@ class Folder:
             else:
                 values = {int(digits, 16) for _, digits in members}
                 counts = sum(value + 1 in values for value in values) * 2 >= len(values)
-                is_drawn = not counts and any(self.shows(digits) for _, digits in members)
+                shown = [digits for _, digits in members if not digits.startswith("00")]
+                is_of_both = any(re.fullmatch("[0-9]+", one) for one in shown) and any(
+                    re.search("[0-9]", one) and re.search("[a-f]", one) for one in shown)
+                is_drawn = not counts and (is_of_both or any(self.shows(digits) for _, digits in members))
             for path, token in members:
                 if is_drawn and not (length >= 8 and self.words.is_of_words(token)):
                     places[path] = (len(before), len(before) + length)

@@ -71,7 +71,16 @@ fn are_drawn(members: &[(PathId, &[u8])]) -> bool {
     }
     let values: BTreeSet<u32> = members.iter().filter_map(|(_, digits)| value(digits)).collect();
     let neighbours = values.iter().filter(|value| values.contains(&(**value + 1))).count();
-    members.iter().any(|(_, digits)| shows(digits)) && neighbours * 2 < values.len().max(1)
+    let digits = || members.iter().map(|(_, digits)| *digits);
+    (digits().any(shows) || is_of_both_kinds(digits())) && neighbours * 2 < values.len().max(1)
+}
+
+/// Numbers and, called the same but for them, letters and a number: who counts has one of them only.
+fn is_of_both_kinds<'a>(mut members: impl Iterator<Item = &'a [u8]> + Clone) -> bool {
+    let letters = |digits: &[u8]| digits.iter().filter(|byte| byte.is_ascii_alphabetic()).count();
+    let is_filled = |digits: &[u8]| digits.starts_with(b"00");
+    let has_number = members.clone().any(|digits| letters(digits) == 0 && !is_filled(digits));
+    has_number && members.any(|digits| (1..digits.len()).contains(&letters(digits)) && !is_filled(digits))
 }
 
 /// Letters and digits, in another order than `a100`, `v2` and `abc12` have them, and no zeros in front as of numbers that
@@ -115,6 +124,23 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(part_of(name.as_bytes()), part, "{name}");
+        }
+    }
+
+    #[test]
+    fn numbers_beside_letters_and_numbers_were_drawn() {
+        let is = |members: &[&str]| is_of_both_kinds(members.iter().map(|digits| digits.as_bytes()));
+        assert!(is(&["6790", "9456", "c226", "e519"]));
+        assert!(is(&["c226", "5675"]));
+        for members in [
+            &["6790", "9456"][..],
+            &["c226", "e519"],
+            &["2024", "beef"],
+            &["0009", "a100"],
+            &["2024", "00a1"],
+            &[],
+        ] {
+            assert!(!is(members), "{members:?}");
         }
     }
 
