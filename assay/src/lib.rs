@@ -10,6 +10,7 @@
 
 pub mod canon;
 pub mod cli;
+pub mod daemon;
 pub mod enforce;
 pub mod evidence;
 pub mod exit;

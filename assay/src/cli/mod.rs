@@ -6,6 +6,7 @@ use clap::{FromArgMatches as _, Parser, Subcommand};
 
 use crate::exit::Exit;
 
+pub mod daemon;
 pub mod doctor;
 pub mod env;
 pub mod evidence;
@@ -58,6 +59,10 @@ enum Command {
     Policy(policy::Command),
     /// What this host can observe and enforce, and how to get the rest.
     Doctor(doctor::Args),
+    /// Serve the sandboxes of ordinary users.
+    // Hidden until it records their runs: by now it refuses whoever connects.
+    #[command(hide = true)]
+    Daemon(daemon::Args),
     /// Print completions for a shell.
     Completions(generate::CompletionsArgs),
     /// Write the man pages into a directory.
@@ -97,6 +102,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Profile(command) => profile::run(command, &out),
         Command::Policy(command) => policy::run(command, &out),
         Command::Doctor(args) => doctor::run(args, &out),
+        Command::Daemon(args) => daemon::run(args, &out),
         Command::Completions(args) => generate::completions(&args, &out),
         Command::Man(args) => generate::man(&args, &out),
         Command::Reference => generate::reference(&out),

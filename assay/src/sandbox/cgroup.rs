@@ -272,12 +272,23 @@ fn read_maker(name: &str) -> Option<Maker> {
     numbers.next().is_none().then_some(Maker { namespace, pid, started })
 }
 
+/// Which process made the group of this name; `None` for a group that is none of ours.
+pub fn pid_of_maker(name: &str) -> Option<u32> {
+    read_maker(name).map(|maker| maker.pid)
+}
+
 /// When process `pid` started, in clock ticks since boot.
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything; the fields after the last one do not.
     let after = stat.iter().rposition(|byte| *byte == b')')? + 2;
     std::str::from_utf8(stat.get(after..)?).ok()?.split(' ').nth(19)?.parse().ok()
+}
+
+/// Kills and removes the groups beneath `parent` whose makers died.
+pub fn sweep(parent: &Path) -> io::Result<()> {
+    remove_stale(parent, &Maker::of_this_process()?);
+    Ok(())
 }
 
 /// Kills and removes the groups of makers that died. What cannot be removed now, a later run tries again.
@@ -304,6 +315,7 @@ mod tests {
     fn a_name_tells_its_maker_and_other_names_do_not() {
         let maker = Maker { namespace: 4_026_531_836, pid: 77, started: 123_456 };
         assert_eq!(read_maker(&format!("{PREFIX}{maker}-0")), Some(maker.clone()));
+        assert_eq!(pid_of_maker(&format!("{PREFIX}{maker}-12")), Some(77));
         for other in
             ["assay-", "assay-1-2-3", "assay-1-2-3-4-5", "assay-1-2-3-x", "other-1-2-3-4", "assay-1--2-3-4"]
         {

@@ -67,6 +67,12 @@ impl Drop for EndsWhenDropped {
     }
 }
 
+/// Ends the copy with this code: nothing is dropped, as in [`end`].
+pub fn end_with(code: u8) -> ! {
+    // SAFETY: as in `end`.
+    unsafe { libc::_exit(i32::from(code)) }
+}
+
 /// Ends the copy: nothing is dropped, for what it has belongs to the process it was copied from.
 pub fn end() -> ! {
     // SAFETY: it runs nothing of this process and does not return.

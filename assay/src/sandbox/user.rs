@@ -60,10 +60,7 @@ pub fn parse(text: &str) -> Result<User, UserError> {
     match group {
         None => Ok(entry.into_user(None)),
         Some(group) => {
-            let gid = match read_id(group) {
-                Some(gid) => gid,
-                None => gid_of_group(group)?,
-            };
+            let gid = parse_group(group)?;
             // As `docker run`: a group that is named replaces all groups.
             Ok(User { uid: entry.uid, gid, groups: vec![gid], home: entry.home })
         }
@@ -82,6 +79,11 @@ pub fn invoking(uid: &str, gid: Option<&str>) -> Result<Option<User>, UserError>
     }
     let entry = Entry::of_uid(uid)?.unwrap_or_else(|| Entry::unknown(gid.unwrap_or(uid)).with_uid(uid));
     Ok(Some(entry.into_user(gid)))
+}
+
+/// The group of this name or number.
+pub fn parse_group(text: &str) -> Result<u32, UserError> {
+    read_id(text).map_or_else(|| gid_of_group(text), Ok)
 }
 
 /// The highest number means "leave it as it is" to the kernel, so it is nobody's id.

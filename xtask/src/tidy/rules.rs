@@ -76,6 +76,8 @@ pub const IMPORTS: &[Imports] = &[
             "canon", "exit", "host", "observe", "profile", "policy", "enforce", "evidence", "report",
         ],
     },
+    // What a worker does is passed in, so that the loop knows nothing of observing.
+    Imports { module: "daemon", may_import: &["canon", "exit", "host", "sandbox"] },
     Imports { module: "cli", may_import: &[""] },
     Imports { module: "", may_import: &[""] },
 ];
@@ -109,6 +111,10 @@ pub const PURE: (&[&str], &[&str]) = (
         "assay/src/enforce/status.rs",
         "assay/src/evidence/",
         "assay/src/report/",
+        "assay/src/daemon/limits.rs",
+        "assay/src/daemon/log.rs",
+        "assay/src/daemon/report.rs",
+        "assay/src/daemon/stopping.rs",
     ],
     &["assay/src/observe/kernel/"],
 );
@@ -148,6 +154,7 @@ pub const UNSAFE: &[&str] = &[
     "assay/src/sandbox/fork.rs",
     // A socket option that rustix does not wrap.
     "assay/src/host/netns.rs",
+    "assay/src/daemon/peer_options.rs",
     "assay/src/enforce/mount_attr.rs",
     "assay/src/enforce/syscall_filter.rs",
     // bpf(2) for bare instructions, and calls that no library makes, to be measured.
