@@ -20,3 +20,4 @@ pub mod policy;
 pub mod profile;
 pub mod report;
 pub mod sandbox;
+pub mod spool;

@@ -28,3 +28,4 @@ mod schema;
 mod schemas;
 mod secrets;
 mod sensitivity;
+mod spool;

@@ -223,6 +223,8 @@ fn samples(name: &str) -> Vec<Value> {
                 "degradations": [{"component": "fs", "reason": "deny-inside-allow", "detail": "/a"}]}),
             json!({"child": null, "exit_code": 2, "verdict": "refused", "reasons": [], "artifacts": {}, "degradations": []}),
         ],
+        "spool-entry" => crate::spool::samples(),
+        "spool-begun" => vec![crate::spool::begun()],
         "verify-output" => vec![print(&["evidence", "verify", &a]), print(&["evidence", "verify", &damaged])],
         "lint-output" => vec![print(&["evidence", "lint", &b])],
         "diff-output" => vec![print(&["evidence", "diff", &a, &b])],

@@ -28,7 +28,7 @@ pub struct Format {
 }
 
 /// Every format that programs read.
-pub const FORMATS: [Format; 16] = [
+pub const FORMATS: [Format; 18] = [
     format("evidence-profile", "The evidence profile of a run", shapes::evidence_profile),
     format("profile", "A profile: a policy that only allows", crate::profile::shape::profile),
     format("policy", "A policy", crate::policy::shape::policy),
@@ -40,6 +40,8 @@ pub const FORMATS: [Format; 16] = [
     ),
     format("trace-line", "One line of a trace", trace_line),
     format("status-file", "The status file of a run", status_file),
+    format("spool-entry", "One line of the chain of a spool", crate::spool::entry::shape),
+    format("spool-begun", "What is noted of a run when it begins", crate::spool::begun::shape),
     format("verify-output", "What `assay evidence verify --format json` prints", verify_output),
     format("lint-output", "What `assay evidence lint --format json` prints", lint_output),
     format("diff-output", "What `assay evidence diff --format json` prints", diff_output),

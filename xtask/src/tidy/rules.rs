@@ -77,7 +77,8 @@ pub const IMPORTS: &[Imports] = &[
         ],
     },
     // What a worker does is passed in, so that the loop knows nothing of observing.
-    Imports { module: "daemon", may_import: &["canon", "exit", "host", "sandbox"] },
+    Imports { module: "daemon", may_import: &["canon", "exit", "host", "sandbox", "spool"] },
+    Imports { module: "spool", may_import: &["canon", "evidence", "observe::loss", "profile"] },
     Imports { module: "cli", may_import: &[""] },
     Imports { module: "", may_import: &[""] },
 ];
@@ -115,6 +116,12 @@ pub const PURE: (&[&str], &[&str]) = (
         "assay/src/daemon/log.rs",
         "assay/src/daemon/report.rs",
         "assay/src/daemon/stopping.rs",
+        "assay/src/spool/begun.rs",
+        "assay/src/spool/chain.rs",
+        "assay/src/spool/entry.rs",
+        "assay/src/spool/entry/",
+        "assay/src/spool/fault.rs",
+        "assay/src/spool/lines.rs",
     ],
     &["assay/src/observe/kernel/"],
 );

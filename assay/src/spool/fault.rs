@@ -1,0 +1,69 @@
+//! What can be wrong with a spool: one stable code for each. Pure.
+
+use std::fmt;
+
+macro_rules! codes {
+    ($($variant:ident $name:literal $meaning:literal,)*) => {
+        /// A stable name for one kind of fault.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name, as in `chain/edited`.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it means.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    Missing "chain/missing" "There is no chain, or nothing in it.",
+    Begin "chain/begin" "The chain does not begin with its first entry: its beginning was deleted.",
+    BegunAnew "chain/begun-anew" "The chain was removed, and another begun where runs lay already.",
+    Line "chain/line" "A line in the chain is no entry: it was edited, or put there.",
+    Edited "chain/edited" "An entry names another line before it than the one that is there: that one was edited.",
+    Deleted "chain/deleted" "Entries between two others are gone.",
+    Reordered "chain/reordered" "An entry stands at another place than it was written to, or a second time.",
+    Torn "chain/torn" "The chain ends in something that is no whole entry: a writer was stopped, or the chain was cut. The next writer closes it.",
+    RolledBack "chain/rolled-back" "The entry that was noted as the last one is not in the chain: it was cut, or an older copy was put in its place.",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The stable code.
+    pub code: Code,
+    /// The entry that it concerns, by its place.
+    pub seq: Option<u64>,
+    /// For a person: where, and what was found. Controls and foreign bytes in it are escaped.
+    pub detail: String,
+}
+
+impl Fault {
+    /// A fault of the chain as a whole.
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, seq: None, detail: detail.into() }
+    }
+
+    /// A fault of one entry.
+    pub fn of(code: Code, seq: u64, detail: impl Into<String>) -> Self {
+        Self { code, seq: Some(seq), detail: detail.into() }
+    }
+}

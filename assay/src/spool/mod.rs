@@ -1,0 +1,26 @@
+//! The spool: where the records of a host's runs lie, out of reach of what was run.
+//!
+//! A run's files are written into a staging directory, and then committed: one line of the chain names the run, its files
+//! and the line before it, so that removal and change show. Everything that is read here may have been tampered with.
+//!
+//! `entry`, `begun`, `chain`, `lines` and `fault` are pure; the rest is I/O.
+
+pub mod append;
+pub mod begun;
+pub mod chain;
+pub mod directory;
+pub mod entry;
+pub mod error;
+pub mod fault;
+pub mod lines;
+pub mod recover;
+pub mod staging;
+pub mod store;
+pub mod usage;
+pub mod writer;
+
+pub use begun::{Begin, Writer};
+pub use entry::{Summary, User};
+pub use error::SpoolError;
+pub use staging::{Committed, Staging};
+pub use store::Spool;
