@@ -20,4 +20,5 @@ pub mod policy;
 pub mod profile;
 pub mod report;
 pub mod sandbox;
+pub mod served;
 pub mod spool;

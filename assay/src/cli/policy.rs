@@ -26,7 +26,8 @@ use crate::policy::{
 };
 use crate::profile::name::{Name, harmless};
 use crate::report::json::escaped;
-use crate::sandbox::{sources, start, tmpdir};
+use crate::sandbox::caller::Caller;
+use crate::sandbox::{sources, tmpdir};
 
 /// Commands under `assay policy`.
 #[derive(Debug, clap::Subcommand)]
@@ -389,7 +390,7 @@ fn context(workdir: &std::path::Path) -> Result<Context, String> {
         workdir: workdir.into_os_string().into_vec(),
         tmpdir: private.into_os_string().into_vec(),
         caller_tmpdir: caller_tmpdir.into_vec(),
-        runtime_dir: start::runtime_dir(uid).into_os_string().into_vec(),
+        runtime_dir: Caller::ourselves().runtime_dir(uid).into_os_string().into_vec(),
         nameservers: sources::nameservers(),
     })
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -16,6 +18,7 @@ use crate::exit::Exit;
 use crate::profile::name::Name;
 use crate::sandbox::artifact::Owner;
 use crate::sandbox::assemble::Tally;
+use crate::sandbox::caller::Caller;
 use crate::sandbox::descendants::Descendants;
 use crate::sandbox::environment::{EnvironmentRequest, Scrubbing};
 use crate::sandbox::notice::Notices;
@@ -25,6 +28,8 @@ use crate::sandbox::request::{
     Workdir,
 };
 use crate::sandbox::{self, Finished, assemble, capabilities, duration, user};
+use crate::served::SOCKET;
+use crate::served::client::{self, Unserved};
 
 /// At the end of the help.
 const EXAMPLES: &str = "\
@@ -132,6 +137,16 @@ pub struct Args {
     /// Run the command as this user.
     #[arg(long, value_name = "NAME|UID[:GID]", help_heading = "Command")]
     user: Option<String>,
+    /// Have the daemon at this socket run it and keep the record: `auto`, when we lack the rights ourselves and it is
+    /// there; `never`; or a path.
+    #[arg(
+        long,
+        default_value = "auto",
+        value_name = "auto|never|PATH",
+        help_heading = "Command",
+        hide = true
+    )]
+    daemon: Daemon,
     /// What becomes of processes that outlive the command.
     #[arg(long, value_enum, default_value_t = DescendantsWord::Wait, value_name = "WHAT", help_heading = "Command")]
     descendants: DescendantsWord,
@@ -147,6 +162,26 @@ pub struct Args {
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND", hide = true)]
     command: Vec<OsString>,
+}
+
+/// Which daemon is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Daemon {
+    Auto,
+    Never,
+    At(PathBuf),
+}
+
+impl std::str::FromStr for Daemon {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "auto" => Self::Auto,
+            "never" => Self::Never,
+            path => Self::At(path.into()),
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -173,16 +208,55 @@ enum ProgressWord {
 
 /// Runs it.
 pub fn run(args: Args, out: &Output) -> Exit {
-    let request = match to_request(args) {
-        Ok(request) => request,
+    // First of all: whatever is open now came from our caller.
+    let caller = Caller::ourselves();
+    let daemon = args.daemon.clone();
+    let asked = to_request(args).and_then(|request| {
+        let stream = ask_daemon(&daemon, &request)?;
+        Ok((request, stream))
+    });
+    let (request, stream) = match asked {
+        Ok(asked) => asked,
         Err(refusal) => return refusal.tell(out),
     };
-    let finished = sandbox::run(&request, out);
+    let finished = match stream {
+        Some(stream) => client::run(&request, &caller, stream, out),
+        None => sandbox::run(&request, &caller, out),
+    };
     tell(&finished.decision, &finished.told_before, *out);
     if request.progress == Progress::Auto && out.is_read_by_a_person() {
         summarise(&finished, *out);
     }
     finished.decision.exit
+}
+
+/// The daemon that is to run it, where one is.
+fn ask_daemon(daemon: &Daemon, request: &SandboxRequest) -> Result<Option<UnixStream>, Refusal> {
+    let (path, is_wanted) = match daemon {
+        Daemon::Never => return Ok(None),
+        Daemon::Auto if capabilities::can_observe() => return Ok(None),
+        Daemon::Auto => (Path::new(SOCKET), false),
+        Daemon::At(path) => (path.as_path(), true),
+    };
+    let stream = match client::connect(path) {
+        Ok(stream) => stream,
+        Err(Unserved::Connect { source, .. }) if !is_wanted && source.kind() == io::ErrorKind::NotFound => {
+            return Ok(None);
+        }
+        Err(error) if is_wanted => {
+            return Err(Refusal::new(error.to_string()).with_hint("`--daemon never` does without it"));
+        }
+        // One that is there and does not let us is told by who misses it.
+        Err(_) => return Ok(None),
+    };
+    let what = match request {
+        SandboxRequest { user: RunAs::User(_), .. } => "`--user`",
+        SandboxRequest { wants_second_witness: true, .. } => "`--second-witness`",
+        SandboxRequest { kept_capabilities, .. } if !kept_capabilities.is_empty() => "`--keep-caps`",
+        _ => return Ok(Some(stream)),
+    };
+    Err(Refusal::new(format!("{what} is nothing that the daemon does"))
+        .with_hint("with `--daemon never`, as root"))
 }
 
 impl Notices for Output {
@@ -384,6 +458,7 @@ fn artifacts(args: &Args) -> Result<Artifacts, Refusal> {
         trace: args.trace.clone(),
         records: args.keep_records.clone(),
         status: args.status_file.clone(),
+        epoch: env::read(env::SOURCE_DATE_EPOCH).and_then(|seconds| seconds.to_str()?.parse().ok()),
     };
     let mut names = BTreeMap::new();
     for (name, path) in artifacts.files() {

@@ -10,7 +10,8 @@ use crate::policy::problem::Place;
 pub const PROCESSES_VISIBLE: &str = "other-processes-visible";
 
 /// What a degradation concerns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Component {
     /// File access.
     Fs,
@@ -48,7 +49,8 @@ impl Component {
 }
 
 /// Something that was asked of the sandbox and not kept.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Degradation {
     /// What it concerns.
     pub component: Component,

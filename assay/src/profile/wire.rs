@@ -55,7 +55,8 @@ pub struct Profile {
 }
 
 /// The two texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// YAML, with comments.
     Yaml,

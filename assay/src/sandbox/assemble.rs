@@ -244,7 +244,8 @@ fn verdict(ended: &Ended, evidence: &Evidence) -> &'static str {
 }
 
 /// A run in a few numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tally {
     /// Its id.
     pub run_id: String,

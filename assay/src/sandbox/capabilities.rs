@@ -4,7 +4,8 @@ use std::io;
 
 use rustix::thread::CapabilitySet;
 
-use super::request::{RunAs, SandboxRequest};
+use super::caller::Caller;
+use super::request::{Mode, RunAs, SandboxRequest};
 use super::withheld::Taken;
 
 /// Dropped in every mode, bounding set included, with the names that `--keep-caps` takes.
@@ -58,8 +59,18 @@ pub fn has(capability: CapabilitySet) -> bool {
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }
 
+/// Whether this process may observe by itself.
+pub fn can_observe() -> bool {
+    let needed = CapabilitySet::BPF | CapabilitySet::PERFMON;
+    has(CapabilitySet::SYS_ADMIN) || has(needed)
+}
+
 /// What a launch of `request` takes away that the command, and programs it starts, would have without us.
-pub fn taken(request: &SandboxRequest) -> Taken {
+pub fn taken(request: &SandboxRequest, caller: &Caller) -> Taken {
+    if caller.client().is_some() && request.mode == Mode::DryRun {
+        // The command is a client's child, of whose rights nothing is taken.
+        return Taken { from_command: CapabilitySet::empty(), from_gaining: CapabilitySet::empty() };
+    }
     let dropped = to_drop(request.kept_capabilities);
     let uid = match &request.user {
         RunAs::Ourselves => rustix::process::geteuid().as_raw(),

@@ -72,6 +72,14 @@ impl Group {
         Err(failure)
     }
 
+    /// The same, beneath another group than ours.
+    pub fn create_in(parent: &OwnGroup) -> Result<Self, GroupError> {
+        let maker = Maker::of_this_process()
+            .map_err(|source| GroupError::Read { path: "/proc/self/stat", source })?;
+        Self::create_beneath(parent, &maker)
+            .map_err(|source| GroupError::Make { parent: parent.directory.clone(), source })
+    }
+
     fn create_beneath(parent: &OwnGroup, maker: &Maker) -> io::Result<Self> {
         // A process may run several sandboxes; each gets the first free number.
         for number in 0..u32::MAX {
@@ -87,6 +95,11 @@ impl Group {
             return Ok(Self { directory, id, level: parent.level + 1, is_level_absolute });
         }
         Err(io::Error::from(io::ErrorKind::AlreadyExists))
+    }
+
+    /// Whether a group of this name is that of a run.
+    pub fn is_name(name: &std::ffi::OsStr) -> bool {
+        name.to_str().and_then(read_maker).is_some()
     }
 
     /// The group at `directory`, made by another process.

@@ -2,7 +2,7 @@
 //! ended when its time is over.
 
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use rustix::process::{Pid, WaitId, WaitIdOptions};
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
+use super::behalf;
+use super::caller::{Caller, Client, Launched};
+use super::cgroup::Group;
 use super::inherited::Inherited;
 use super::launcher::GO;
 use super::members::Members;
@@ -50,21 +53,48 @@ pub enum LaunchError {
 
 /// A launcher that has not yet become the command.
 #[derive(Debug)]
-pub struct Launch {
+pub struct Launch<'a> {
     pid: u32,
     stream: UnixStream,
+    /// Whose child it is, where it is not ours.
+    client: Option<(&'a dyn Client, Launched)>,
+    /// What could not be done for it.
+    unheld: Vec<Unheld>,
     /// It became the command, or its end was waited for.
     is_settled: bool,
 }
 
-impl Launch {
-    /// Starts the launcher.
-    pub fn spawn(spec: &LaunchSpec) -> Result<Self, LaunchError> {
+impl<'a> Launch<'a> {
+    /// Starts the launcher, which then waits to be told what to do. `holds`: whether it is to hold anything by mounts.
+    pub fn begin(caller: &'a Caller, group: Option<&Group>, holds: bool) -> Result<Self, LaunchError> {
+        if let Some(client) = caller.client() {
+            let launched = client.launch(holds, group)?;
+            let stream = launched.stream.try_clone()?;
+            return Ok(Self {
+                pid: launched.pid,
+                stream,
+                client: Some((client, launched)),
+                unheld: Vec::new(),
+                is_settled: false,
+            });
+        }
         let (process, stream) = reexec::spawn(Role::Launcher)?;
-        let mut launch = Self { pid: process.id(), stream, is_settled: false };
-        match spec.send(&mut launch.stream) {
-            Ok(()) => Ok(launch),
-            Err(_) => Err(launch.explain_end()),
+        Ok(Self { pid: process.id(), stream, client: None, unheld: Vec::new(), is_settled: false })
+    }
+
+    /// Whether mounts can be made for it; `None` where that follows from our own rights.
+    pub fn can_mount(&self) -> Option<bool> {
+        self.client.as_ref().map(|(_, launched)| launched.has_namespace)
+    }
+
+    /// Tells it what to do. For a client's, does first what that has no right to.
+    pub fn instruct(mut self, spec: &LaunchSpec, group: Option<&Group>) -> Result<Self, LaunchError> {
+        if let Some((_, launched)) = &self.client {
+            self.unheld = behalf::prepare(launched, spec, group)?;
+        }
+        match spec.send(&mut self.stream) {
+            Ok(()) => Ok(self),
+            Err(_) => Err(self.explain_end()),
         }
     }
 
@@ -81,9 +111,11 @@ impl Launch {
     /// Waits until all is done but the start. Tells what could not be held.
     pub fn wait_ready(&mut self) -> Result<Vec<Unheld>, LaunchError> {
         match Answer::receive(&mut self.stream)? {
-            Some(Answer::Ready { unheld }) => Ok(unheld),
+            Some(Answer::Ready { unheld }) => Ok([std::mem::take(&mut self.unheld), unheld].concat()),
             Some(Answer::Failed { stage, errno, detail }) => Err(self.failed(stage, errno, detail)),
-            Some(Answer::Starting) => Err(LaunchError::Helper(io::Error::from(io::ErrorKind::InvalidData))),
+            Some(Answer::Starting | Answer::Apart { .. }) => {
+                Err(LaunchError::Helper(io::Error::from(io::ErrorKind::InvalidData)))
+            }
             None => Err(self.explain_end()),
         }
     }
@@ -101,7 +133,7 @@ impl Launch {
                 Some(Answer::Failed { stage, errno, detail }) => {
                     return Err(self.failed(stage, errno, detail));
                 }
-                Some(Answer::Ready { .. }) => {
+                Some(Answer::Ready { .. } | Answer::Apart { .. }) => {
                     return Err(LaunchError::Helper(io::Error::from(io::ErrorKind::InvalidData)));
                 }
                 // `execve` closed its end.
@@ -128,16 +160,25 @@ impl Launch {
 
     fn wait(&mut self) -> io::Result<ChildEnd> {
         self.is_settled = true;
-        wait_for(self.pid)
+        match &self.client {
+            None => wait_for(self.pid),
+            Some((client, _)) => match client.word()? {
+                Some(end) => Ok(end),
+                None => Err(io::Error::other("the client is gone")),
+            },
+        }
     }
 }
 
-impl Drop for Launch {
+impl Drop for Launch<'_> {
     /// Given up before the start.
     fn drop(&mut self) {
         if !self.is_settled {
             drop(signals::send(self.pid, libc::SIGKILL));
-            drop(self.wait());
+            // A client waits for its own.
+            if self.client.is_none() {
+                drop(self.wait());
+            }
         }
     }
 }
@@ -214,6 +255,56 @@ impl Running<'_> {
         }
     }
 
+    /// The same of a client's child, of whose end it sends word. A client that is gone has its command ended.
+    pub async fn wait_for_word(
+        &self,
+        client: &dyn Client,
+        timeout: Option<Duration>,
+    ) -> io::Result<ChildEnd> {
+        let line = tokio::net::UnixStream::from_std(client.line()?)?;
+        let mut deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut is_timed_out = false;
+        loop {
+            let over = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                readable = line.readable() => {
+                    readable?;
+                    // Asked of the kernel: what tokio keeps may be older.
+                    if !behalf::is_readable(client.line()?.as_fd())? {
+                        line.try_io(tokio::io::Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into())).ok();
+                        continue;
+                    }
+                    return match client.word() {
+                        Ok(Some(_)) if is_timed_out => Ok(ChildEnd::TimedOut),
+                        Ok(Some(end)) => Ok(end),
+                        Ok(None) | Err(_) => {
+                            self.end_all(libc::SIGKILL)?;
+                            Ok(ChildEnd::Signalled(libc::SIGKILL))
+                        }
+                    };
+                }
+                received = self.signals.receive() => {
+                    for received in received? {
+                        self.pass_on(received)?;
+                    }
+                }
+                () = over => {
+                    let number = if is_timed_out { libc::SIGKILL } else { libc::SIGTERM };
+                    self.end_all(number)?;
+                    // One that is stopped must run to end.
+                    self.end_all(libc::SIGCONT)?;
+                    deadline = (!is_timed_out).then(|| Instant::now() + GRACE);
+                    is_timed_out = true;
+                }
+            }
+        }
+    }
+
     fn end_all(&self, number: i32) -> io::Result<()> {
         if number == libc::SIGKILL {
             self.members.kill();
@@ -225,7 +316,7 @@ impl Running<'_> {
     }
 
     /// The command's end, if it has ended. Stops with it, if it has stopped.
-    fn poll(&self, has_deadline: bool) -> io::Result<Option<ChildEnd>> {
+    pub fn poll(&self, has_deadline: bool) -> io::Result<Option<ChildEnd>> {
         loop {
             let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
             let Some(status) = rustix::process::waitid(WaitId::Pid(to_pid(self.pid)), options)? else {
@@ -261,7 +352,8 @@ impl Running<'_> {
         if is_stopped(self.pid) { signals::send(self.pid, libc::SIGCONT) } else { Ok(()) }
     }
 
-    fn pass_on(&self, received: Received) -> io::Result<()> {
+    /// Does with a signal that reached us what it was meant for.
+    pub fn pass_on(&self, received: Received) -> io::Result<()> {
         match received.number {
             libc::SIGCHLD => {
                 self.members.reap();

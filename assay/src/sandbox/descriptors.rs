@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a number handed over by exec becomes an owned descriptor only by assertion")]
 
 use std::io;
-use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use super::inherited::Inherited;
 
@@ -37,6 +37,12 @@ pub fn close_inherited(numbers: &[RawFd]) {
         // SAFETY: the caller read these numbers before this process opened anything, so no value owns them.
         unsafe { libc::close(*number) };
     }
+}
+
+/// These numbers, which stay open for as long as the caller keeps what it borrows.
+pub fn borrow_all<'a>(numbers: &[RawFd]) -> Vec<BorrowedFd<'a>> {
+    // SAFETY: as in `close_inherited`: they are the command's, and stay open until it has its own copies.
+    numbers.iter().map(|number| unsafe { BorrowedFd::borrow_raw(*number) }).collect()
 }
 
 /// Puts `/dev/null` in the place of our stdin and stdout: they are the command's now, and a copy of ours would keep

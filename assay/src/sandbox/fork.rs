@@ -44,16 +44,20 @@ fn is_alone(mut threads: impl FnMut() -> io::Result<usize>, mut rest: impl FnMut
 
 /// What a copy of this process answers. Whatever it does to itself is gone with it.
 pub fn ask_a_copy(question: impl FnOnce() -> bool) -> io::Result<bool> {
+    Ok(ask_a_copy_for(|| u8::from(!question()))? == 0)
+}
+
+/// The same for a number. A copy that ended by something else has answered 1.
+pub fn ask_a_copy_for(question: impl FnOnce() -> u8) -> io::Result<u8> {
     let Some(pid) = fork()? else {
         let _end = EndsWhenDropped;
-        if question() {
-            end();
-        }
+        let answer = question();
         // SAFETY: as in `end`.
-        unsafe { libc::_exit(1) }
+        unsafe { libc::_exit(i32::from(answer)) }
     };
     let status = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty())?;
-    Ok(status.is_some_and(|(_, status)| status.exit_status() == Some(0)))
+    let code = status.and_then(|(_, status)| status.exit_status());
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
 /// A panic must not lead a copy into what its original does: while this lives, it ends the copy.

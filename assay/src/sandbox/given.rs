@@ -13,6 +13,19 @@ pub fn files() -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// The files that standard output and standard error are, if they are files.
+pub fn output_files() -> Vec<Vec<u8>> {
+    [1, 2]
+        .into_iter()
+        .filter_map(|number| {
+            let link = format!("/proc/self/fd/{number}");
+            let is_file = std::fs::metadata(&link).is_ok_and(|meta| meta.is_file());
+            let path = std::fs::read_link(&link).ok().filter(|_| is_file)?;
+            Some(path.into_os_string().into_encoded_bytes())
+        })
+        .collect()
+}
+
 /// Whether the command inherits a directory, by whatever descriptor.
 pub fn has_directory() -> bool {
     kept().any(|(link, _)| link.is_dir())

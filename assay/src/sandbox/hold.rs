@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::caller::{Caller, Client};
 use super::cgroup::Group;
 use super::environment::Environment;
 use super::given;
@@ -21,6 +22,7 @@ use super::request::{Mode, PolicySource, SandboxRequest};
 use super::scratch;
 use super::sources;
 use super::stage::Stage;
+use super::start;
 use super::ungranted::{self, Paths, is_ungranted};
 use crate::enforce::files::HostFiles;
 use crate::enforce::mounts::Means as MountMeans;
@@ -34,8 +36,7 @@ use crate::observe::kernel::answers::NamesWanted;
 use crate::policy::check::{Denial, path_of_name};
 use crate::policy::telling::{self, Told};
 use crate::policy::{
-    Context, Files as _, Policy, Request, Verdict, judge, judge_effect_at, judge_with_port, load,
-    load_builtin,
+    Context, Files, Policy, Request, Verdict, judge, judge_effect_at, judge_with_port, load, load_builtin,
 };
 use crate::profile::barriers::Barriers;
 use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp};
@@ -60,14 +61,21 @@ impl Hold {
     /// Loads the policy and, unless it is only to be observed, puts in place what is not the launcher's to do.
     pub fn prepare(
         request: &SandboxRequest,
+        caller: &Caller,
         places: &Places,
         environment: &Environment,
         stage: &Stage,
+        can_mount: Option<bool>,
         notices: &dyn Notices,
     ) -> Result<Self, NotStarted> {
         let group = stage.group().ok();
-        let mut policy = read(request, places, notices)?;
+        // What a client may not see we do not look at for it: what we say would tell.
+        let as_client = start::look_as(request, caller)?;
+        let mut policy = read(request, caller, places, notices)?;
+        // But for other names of what is denied, which may lie where it has no rights: they are only denied besides.
+        drop(as_client);
         let unsearched = deny_other_names(&mut policy);
+        let _as_client = start::look_as(request, caller)?;
         let mut hold = Self { policy, plan: None, programs: None, scratch: None, given: given::files() };
         if request.mode == Mode::DryRun {
             return Ok(hold);
@@ -76,6 +84,7 @@ impl Hold {
         let host = probe();
         let mut means = Means::probe(&host);
         means.cgroup_programs &= group.is_some();
+        means.mounts = can_mount.unwrap_or(means.mounts);
         if request.is_fail_closed && means.mounts {
             hold.scratch = stage.scratch().map(Path::to_owned);
             means.placeholders = hold.scratch.is_some();
@@ -425,7 +434,12 @@ pub fn roots_of(evidence: &Evidence) -> Vec<(String, Vec<u8>)> {
     roots.filter_map(|(variable, path)| Some((variable.clone(), unescape(path)?))).collect()
 }
 
-fn read(request: &SandboxRequest, places: &Places, notices: &dyn Notices) -> Result<Policy, NotStarted> {
+fn read(
+    request: &SandboxRequest,
+    caller: &Caller,
+    places: &Places,
+    notices: &dyn Notices,
+) -> Result<Policy, NotStarted> {
     let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
     let real = |path: &Path| HostFiles.real(&bytes(path)).unwrap_or_else(|| bytes(path));
     let context = Context {
@@ -437,9 +451,10 @@ fn read(request: &SandboxRequest, places: &Places, notices: &dyn Notices) -> Res
         runtime_dir: bytes(&places.runtime_dir),
         nameservers: sources::nameservers(),
     };
+    let files = caller.client().map_or(&HostFiles as &dyn Files, Client::policy_files);
     let loaded = match &request.policy {
-        PolicySource::Builtin => load_builtin(&context, &HostFiles),
-        PolicySource::File(file) => load(file.as_os_str().as_bytes(), &context, &HostFiles),
+        PolicySource::Builtin => load_builtin(&context, files),
+        PolicySource::File(file) => load(file.as_os_str().as_bytes(), &context, files),
     };
     match loaded {
         Ok(policy) => {

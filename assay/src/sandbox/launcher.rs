@@ -27,10 +27,21 @@ pub const GO: u8 = b'g';
 /// `CGROUP2_SUPER_MAGIC` and `CGROUP_SUPER_MAGIC` in `include/uapi/linux/magic.h`.
 const CGROUP_MAGIC: [u64; 2] = [0x6367_7270, 0x0027_e0eb];
 
-struct Failure {
+/// What could not be done.
+#[derive(Debug)]
+pub struct Failure {
     stage: Stage,
     errno: i32,
     detail: Option<String>,
+}
+
+/// The same, in namespaces of its own: with them it has the rights to confine itself that its user lacks outside.
+pub fn run_apart(mut stream: UnixStream) -> ExitCode {
+    let is_done = namespace::unshare_user_and_mounts().is_ok();
+    if (Answer::Apart { is_done }).send(&mut stream).is_err() {
+        return ExitCode::FAILURE;
+    }
+    run(stream)
 }
 
 /// Runs this process as the launcher. Returns only when the command could not be started.
@@ -91,17 +102,11 @@ fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
     }
     let confinement = settings.ruleset.as_deref().map(Confinement::from_bytes).transpose();
     let confinement = confinement.map_err(|error| refused(&error))?.unwrap_or_default();
-    if spec.procs_file.is_some() && !close_control_groups() {
-        unheld.push(Unheld::CgroupWritable);
-    }
-    if !confinement.holds.is_empty() || !confinement.placeholders.is_empty() {
-        namespace::unshare_mounts().map_err(|errno| from(Stage::Ruleset, errno))?;
-        confinement.hold_mounts().map_err(|error| refused(&error))?;
-    }
-    if confinement.is_proc_own
-        && (namespace::unshare_mounts().is_err() || confinement.show_only_own_processes().is_err())
-    {
-        unheld.push(Unheld::OtherProcessesVisible);
+    if !settings.is_served {
+        unheld.extend(make_mounts(&confinement, spec.procs_file.is_some(), namespace::unshare_mounts)?);
+    } else if let Ok(here) = std::env::current_dir() {
+        // As in `mounts::hold`: going there by name leads onto the mounts that were made for us.
+        std::env::set_current_dir(here).map_err(|error| at(Stage::Workdir, &error))?;
     }
     let dropped = CapabilitySet::from_bits_retain(settings.dropped);
     if !capabilities::drop_bounding(dropped) && !settings.has_no_new_privs {
@@ -118,9 +123,31 @@ fn give_up(spec: &LaunchSpec) -> Result<Vec<Unheld>, Failure> {
     Ok(unheld)
 }
 
+/// The mounts: what the policy holds by them, control groups that cannot be written, a `/proc` of its own.
+///
+/// `stand_apart` sees to it that they are the command's alone, where they are not yet.
+pub fn make_mounts(
+    confinement: &Confinement,
+    has_group: bool,
+    stand_apart: impl Fn() -> Result<(), Errno>,
+) -> Result<Vec<Unheld>, Failure> {
+    let mut unheld = Vec::new();
+    if has_group && !close_control_groups(&stand_apart) {
+        unheld.push(Unheld::CgroupWritable);
+    }
+    if !confinement.holds.is_empty() || !confinement.placeholders.is_empty() {
+        stand_apart().map_err(|errno| from(Stage::Ruleset, errno))?;
+        confinement.hold_mounts().map_err(|error| refused(&error))?;
+    }
+    if confinement.is_proc_own && (stand_apart().is_err() || confinement.show_only_own_processes().is_err()) {
+        unheld.push(Unheld::OtherProcessesVisible);
+    }
+    Ok(unheld)
+}
+
 /// Makes every control group read-only, in a mount namespace of the command's own. True when all are.
-fn close_control_groups() -> bool {
-    if !capabilities::has(CapabilitySet::SYS_ADMIN) || namespace::unshare_mounts().is_err() {
+fn close_control_groups(stand_apart: impl Fn() -> Result<(), Errno>) -> bool {
+    if !capabilities::has(CapabilitySet::SYS_ADMIN) || stand_apart().is_err() {
         return false;
     }
     // What the host mounts later still arrives here; nothing we do arrives there.

@@ -2,13 +2,15 @@
 //!
 //! Prints nothing itself; what is to be said while it lasts goes through [`Notices`].
 
-use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 pub mod apart;
 pub mod artifact;
+pub mod as_user;
 pub mod assemble;
+pub mod behalf;
+pub mod caller;
 pub mod capabilities;
 pub mod cgroup;
 pub mod child;
@@ -63,6 +65,7 @@ use crate::profile::secrets::Secrets;
 
 use artifact::Written;
 use assemble::Tally;
+use caller::Caller;
 use cgroup::Group;
 use child::{Launch, LaunchError, Running, Signals};
 use descendants::Fate;
@@ -79,8 +82,10 @@ use signals::SignalQueue;
 use stage::Stage;
 
 /// A run that is over.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Finished {
+    /// What is to be decided on.
+    pub ending: Ending,
     /// What it comes to.
     pub decision: Decision,
     /// How the command ended; `None` when it did not start.
@@ -96,11 +101,9 @@ pub struct Finished {
 }
 
 /// Runs the command, and decides what the run comes to.
-pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
-    // First of all: whatever is open now came from our caller.
-    let passed_on = descriptors::open_above_stderr();
+pub fn run(request: &SandboxRequest, caller: &Caller, notices: &dyn Notices) -> Finished {
     apart::set_apart();
-    let targets = Targets::prepare(request);
+    let targets = Targets::prepare(request, caller);
     let told_before: Vec<String> = targets.failures().map(ToString::to_string).collect();
     for failure in &told_before {
         notices.warning(failure);
@@ -110,50 +113,61 @@ pub fn run(request: &SandboxRequest, notices: &dyn Notices) -> Finished {
         is_dry_run: request.mode == Mode::DryRun,
         ..Ending::default()
     };
-    let mut recorded = Recorded::default();
+    let mut finished = Finished { told_before, ..Finished::default() };
     // Kept until all is written.
     let mut heir = None;
-    match live(request, &passed_on, &targets, &mut heir, notices) {
-        Ok(lived) => {
-            ending.child = Some(lived.child);
-            ending.failures = lived.failures;
-            recorded = lived.recorded;
+    match live(request, caller, &targets, &mut heir, notices) {
+        Ok(Lived { child, failures, recorded }) => {
+            ending.child = Some(child);
+            ending.failures = failures;
+            ending.unwritten = recorded.unwritten;
+            ending.losses = recorded.losses;
+            ending.unauthorised = recorded.unauthorised;
+            ending.denied = recorded.denied;
+            // Apart, so that many of one kind do not hide the other.
+            tell_sentences(&recorded.sentences, notices);
+            tell_sentences(&recorded.launch, notices);
+            finished.written = recorded.written;
+            finished.tally = recorded.tally;
+            finished.degradations = recorded.degradations;
         }
         Err(not_started) => ending.not_started = Some(not_started),
     }
-    ending.unwritten = recorded.unwritten;
-    if request.wants_record() {
-        ending.losses = recorded.losses;
+    conclude(request, &targets, ending, finished)
+}
+
+/// Decides what a run comes to, and writes the status file where it was asked for.
+pub fn conclude(
+    request: &SandboxRequest,
+    targets: &Targets,
+    mut ending: Ending,
+    mut finished: Finished,
+) -> Finished {
+    if !request.wants_record() {
+        ending.losses.clear();
     }
-    ending.unauthorised = recorded.unauthorised;
-    ending.denied = recorded.denied;
-    // Apart, so that many of one kind do not hide the other.
-    tell_sentences(&recorded.sentences, notices);
-    tell_sentences(&recorded.launch, notices);
-    let mut decision = outcome::decide(&ending);
-    decision.reasons = without_secrets(request, &decision.reasons);
-    let mut finished = Finished {
-        decision,
-        child: ending.child,
-        written: recorded.written,
-        tally: recorded.tally,
-        degradations: recorded.degradations,
-        told_before,
+    let decide = |ending: &Ending| {
+        let mut decision = outcome::decide(ending);
+        decision.reasons = without_secrets(request, &decision.reasons);
+        decision
     };
-    let Some(target) = targets.of("status") else { return finished };
-    let bytes =
-        status::render(ending.child, &finished.decision, &finished.written, Some(&finished.degradations));
-    let written = match target {
-        Ok(target) => {
-            target.write(request.owner, |out| out.write_all(&bytes)).map(drop).map_err(|e| e.to_string())
+    finished.decision = decide(&ending);
+    finished.child = ending.child;
+    if let Some(target) = targets.of("status") {
+        let bytes =
+            status::render(ending.child, &finished.decision, &finished.written, Some(&finished.degradations));
+        let written = match target {
+            Ok(target) => {
+                target.write(request.owner, |out| out.write_all(&bytes)).map(drop).map_err(|e| e.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(text) = written {
+            ending.unwritten.push(text);
+            finished.decision = decide(&ending);
         }
-        Err(error) => Err(error.to_string()),
-    };
-    if let Err(text) = written {
-        ending.unwritten.push(text);
-        finished.decision = outcome::decide(&ending);
-        finished.decision.reasons = without_secrets(request, &finished.decision.reasons);
     }
+    finished.ending = ending;
     finished
 }
 
@@ -197,6 +211,25 @@ fn tell_preparations(
     }
 }
 
+/// What names of the run are relative to.
+fn places_of(
+    request: &SandboxRequest,
+    caller: &Caller,
+    environment: &Environment,
+    tmpdir: Option<&Path>,
+) -> Places {
+    Places {
+        workdir: match &request.workdir {
+            Workdir::At(path) => std::fs::canonicalize(path).ok(),
+            Workdir::Inherited => std::env::current_dir().ok(),
+        },
+        home: environment.value(b"HOME").map(PathBuf::from),
+        tmpdir: tmpdir.map(PathBuf::from),
+        caller_tmpdir: caller.tmpdir(),
+        runtime_dir: caller.runtime_dir(start::uid_of_child(request)),
+    }
+}
+
 /// A run that started.
 struct Lived {
     child: ChildEnd,
@@ -207,7 +240,7 @@ struct Lived {
 /// The life of a run.
 fn live(
     request: &SandboxRequest,
-    passed_on: &[RawFd],
+    caller: &Caller,
     targets: &Targets,
     heir: &mut Option<Heir>,
     notices: &dyn Notices,
@@ -217,44 +250,37 @@ fn live(
     let mut degradations = start::asked_degradations(request, notices)?;
 
     let mut stage = Stage::set_up(
-        start::tmpdir_bases(request).as_deref(),
-        &scratch::bases(request),
+        caller,
+        start::tmpdir_bases(request, caller).as_deref(),
+        &scratch::bases(request, caller),
         start::owner_of_child(request),
-        start::last_words(request),
+        start::last_words(request, caller),
     )?;
     start::refuse_without_group(request, &stage)?;
     let (group, members) = (stage.group().ok().cloned(), stage.members()?);
     if group.is_none() {
         degradations.push(start::degradation(Component::Launch, "no-control-group"));
     }
-    let tmpdir = stage.tmpdir().map(PathBuf::from);
-    let mut environment = start::make_environment(request, tmpdir.as_deref(), &[]);
+    let mut environment = start::make_environment(request, caller, stage.tmpdir(), &[]);
 
-    let places = Places {
-        workdir: match &request.workdir {
-            Workdir::At(path) => std::fs::canonicalize(path).ok(),
-            Workdir::Inherited => std::env::current_dir().ok(),
-        },
-        home: environment.value(b"HOME").map(PathBuf::from),
-        tmpdir: tmpdir.clone(),
-        caller_tmpdir: start::caller_tmpdir(),
-        runtime_dir: start::runtime_dir(start::uid_of_child(request)),
-    };
+    let places = places_of(request, caller, &environment, stage.tmpdir());
 
-    let mut hold = Hold::prepare(request, &places, &environment, &stage, notices)
-        .map_err(|refused| start::with_obstacle(refused, request, &stage))?;
+    let launch = Launch::begin(caller, group.as_ref(), request.mode != Mode::DryRun);
+    let can_mount = launch.as_ref().ok().and_then(Launch::can_mount);
+    let mut hold = Hold::prepare(request, caller, &places, &environment, &stage, can_mount, notices)
+        .map_err(|refused| start::with_obstacle(refused, request, caller, &stage))?;
     degradations.extend(hold.degradations().cloned());
     if !hold.env_allow().is_empty() {
         // Only now is it known what the policy lets stay; nothing that it was read by can change by it.
-        environment = start::make_environment(request, tmpdir.as_deref(), hold.env_allow());
+        environment = start::make_environment(request, caller, stage.tmpdir(), hold.env_allow());
     }
 
     tell_preparations(group.as_ref(), &places, &environment, notices);
 
     // The launcher prepares itself while the observer is armed, and then waits for the word.
-    let spec = start::launch_spec(request, &environment, group.as_ref(), hold.confinement());
-    let launch = Launch::spawn(&spec);
-    let mut recorder = start::arm(request, &stage, targets, &hold, notices)?;
+    let spec = start::launch_spec(request, caller, &environment, group.as_ref(), hold.confinement());
+    let launch = launch.and_then(|launch| launch.instruct(&spec, group.as_ref()));
+    let mut recorder = start::arm(request, caller, &stage, targets, &hold, notices)?;
     hold.hold_names(group.as_ref(), recorder.as_ref().and_then(Recorder::addresses))?;
     if recorder.as_ref().is_some_and(Recorder::is_tracing) {
         stage.announce_trace();
@@ -268,7 +294,7 @@ fn live(
             degradations.extend(unheld);
             stage.wait_ready().map_err(|why| LaunchError::Elsewhere(why.texts().join("; ")))?;
             if let Some(recorder) = &mut recorder {
-                recorder.expect_start_of(launch.pid(), request, &places, hold.barriers());
+                recorder.expect_start_of(launch.pid(), request, caller, &places, hold.barriers());
             }
             if request.artifacts.has_record() && group.is_some() {
                 let line = stage.take_line(launch.line());
@@ -284,21 +310,26 @@ fn live(
                     started_at,
                     hold: &hold,
                 };
-                *heir = inherit::leave(line, passed_on, estate, notices);
+                *heir = inherit::leave(line, &caller.passed_on, estate, notices);
             }
-            start::deliver_early(&launch, &queue);
+            start::deliver_early(&launch, caller, &queue);
             launch.go(heir.as_ref().map(Heir::pid))
         }),
         request,
         || interpreter::missing_interpreter(request, &environment, &places),
     )?;
     // What the command closes must not stay open here.
-    descriptors::close_inherited(passed_on);
+    descriptors::close_inherited(&caller.passed_on);
     descriptors::let_go_of_stdio();
 
     let mut failures = Vec::new();
-    let (child, fate) =
-        attend(request, started, &members, recorder.as_mut(), heir.as_ref(), queue, &mut failures);
+    let (child, fate) = attend(
+        &Attended { request, caller, members: &members, heir: heir.as_ref() },
+        started,
+        recorder.as_mut(),
+        queue,
+        &mut failures,
+    );
     let duration = started_at.1.elapsed();
 
     if !stage.was_watched() {
@@ -324,16 +355,23 @@ fn live(
     Ok(Lived { child, failures, recorded: recorder::finish(recorder, &ended, targets) })
 }
 
+/// What is attended to while the command runs.
+struct Attended<'a> {
+    request: &'a SandboxRequest,
+    caller: &'a Caller,
+    members: &'a Members,
+    heir: Option<&'a Heir>,
+}
+
 /// Stays with the command until it and what it left behind are settled, and takes the record meanwhile.
 fn attend(
-    request: &SandboxRequest,
+    attended: &Attended,
     started: Result<u32, ChildEnd>,
-    members: &Members,
     recorder: Option<&mut Recorder>,
-    heir: Option<&Heir>,
     queue: SignalQueue,
     failures: &mut Vec<String>,
 ) -> (ChildEnd, Fate) {
+    let Attended { request, caller, members, heir } = *attended;
     let timeout = match request.timeout {
         Timeout::Never => None,
         Timeout::After(duration) => Some(duration),
@@ -347,7 +385,13 @@ fn attend(
             let signals = Signals::new(queue)?;
             let living = async {
                 let child = match started {
-                    Ok(pid) => Running { pid, members, signals: &signals }.wait(timeout).await?,
+                    Ok(pid) => {
+                        let running = Running { pid, members, signals: &signals };
+                        match caller.client() {
+                            None => running.wait(timeout).await?,
+                            Some(client) => running.wait_for_word(client, timeout).await?,
+                        }
+                    }
                     Err(end) => end,
                 };
                 if let Some(heir) = heir {

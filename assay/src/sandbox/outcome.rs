@@ -8,7 +8,8 @@ use crate::exit::Exit;
 use super::signals;
 
 /// How the command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ChildEnd {
     /// It exited with this code.
     Exited(u8),
@@ -38,7 +39,8 @@ impl ChildEnd {
 }
 
 /// Why the command did not start; each with a sentence that says more.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NotStarted {
     /// It was found but could not be executed.
     NotExecutable(String),
@@ -79,7 +81,8 @@ impl NotStarted {
 }
 
 /// Everything that decides what a run comes to.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ending {
     /// How the command ended; `None` when it did not start.
     pub child: Option<ChildEnd>,
@@ -145,6 +148,13 @@ pub struct Decision {
     pub exit: Exit,
     /// One sentence each; empty when the verdict is `ok`.
     pub reasons: Vec<String>,
+}
+
+impl Default for Decision {
+    /// Nothing was decided yet: whoever stops here has failed.
+    fn default() -> Self {
+        Self { verdict: Verdict::Failed, exit: Exit::Failed, reasons: Vec::new() }
+    }
 }
 
 /// Decides. Where several codes apply it is the first of 2, 126 or 127, 125, 3, 124, 4, the child's.

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Seek as _};
 use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use super::artifact::Written;
 use super::assemble::Tally;
+use super::caller::Caller;
 use super::cgroup::Group;
 use super::counting::counting;
 pub use super::ended::{Ended, ObserverEnd, Places};
@@ -18,7 +19,7 @@ use super::spool::Spool;
 use super::streamed::Stream;
 pub use super::targets::Targets;
 use super::withheld::Withheld;
-use super::{assemble, capabilities, host_facts, sources, watchdog, writing};
+use super::{assemble, capabilities, given, host_facts, sources, watchdog, writing};
 use crate::evidence::Degradation;
 use crate::observe::kernel::answers::NamesWanted;
 use crate::observe::kernel::programs::ProgramsError;
@@ -46,6 +47,8 @@ pub struct Unobservable {
 pub struct Arming<'a> {
     /// The run as asked for.
     pub request: &'a SandboxRequest,
+    /// Who asked for it.
+    pub caller: &'a Caller,
     /// The run's group.
     pub group: &'a Group,
     /// Where streamed artifacts go.
@@ -114,14 +117,11 @@ struct Sinks {
 impl Sinks {
     fn open(request: &SandboxRequest, targets: &Targets) -> Self {
         let mut sinks = Self::default();
-        if let Some(Ok(target)) = targets.of("trace") {
+        if let Some(out) = targets.stream("trace") {
             let command: Vec<Vec<u8>> = request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
-            let out = Stream::open(target, targets.owner);
             sinks.trace = Some(TraceSink { writer: TraceWriter::new(&command), line: String::new(), out });
         }
-        if let Some(Ok(target)) = targets.of("records") {
-            sinks.records = Some(Stream::open(target, targets.owner));
-        }
+        sinks.records = targets.stream("records");
         sinks
     }
 
@@ -168,7 +168,11 @@ impl Recorder {
             counting,
             second_witness: request.wants_second_witness,
         };
-        let observer = Observer::start(&config).map_err(|error| unobservable(&error))?;
+        let observer = match arming.caller.client() {
+            None => Observer::start(&config),
+            Some(client) => client.observe(&config),
+        };
+        let observer = observer.map_err(|error| unobservable(&error))?;
         let sinks = Sinks::open(request, arming.targets);
         let group = arming.group.directory().to_path_buf();
         Ok(Self { observer, group, recording: None, sinks, inherited, spool: None })
@@ -204,6 +208,7 @@ impl Recorder {
         &mut self,
         pid: u32,
         request: &SandboxRequest,
+        caller: &Caller,
         places: &Places,
         barriers: Barriers,
     ) {
@@ -223,14 +228,14 @@ impl Recorder {
             let mut context =
                 CanonContext::new(host_facts::roots(request, places, &self.group), command, pid);
             context.started_at = host_facts::now_seconds();
-            context.stdio = stdio_files();
+            context.stdio = given::output_files();
             context.barriers = barriers;
             if let Some(ports) = host_facts::ephemeral_ports() {
                 context.ephemeral_ports = ports;
             }
             Canonicalizer::new(context)
         });
-        let withheld = Withheld::new(capabilities::taken(request));
+        let withheld = Withheld::new(capabilities::taken(request, caller));
         let mut pipeline = Pipeline::new(subject);
         let sources = sources::record();
         self.sinks.begin(subject, &sources);
@@ -444,19 +449,6 @@ fn close(
     }
     let canonical = canonicalizer.map(|canonicalizer| assemble::finish(canonicalizer, &record, ended));
     (record, canonical, Some(withheld))
-}
-
-/// The files that standard output and standard error are, if they are files.
-fn stdio_files() -> Vec<Vec<u8>> {
-    [1, 2]
-        .into_iter()
-        .filter_map(|number| {
-            let link = format!("/proc/self/fd/{number}");
-            let is_file = std::fs::metadata(&link).is_ok_and(|meta| meta.is_file());
-            let path = std::fs::read_link(&link).ok().filter(|_| is_file)?;
-            Some(path.into_os_string().into_vec())
-        })
-        .collect()
 }
 
 /// How many descriptors the observer, the group, the network programs and the artifacts take at most.

@@ -14,6 +14,8 @@ use super::{descriptors, launcher, watchdog};
 pub enum Role {
     /// Becomes the command.
     Launcher,
+    /// The same, with namespaces of its own: for who has no rights outside of them.
+    LauncherApart,
     /// Outlives us if we are killed, and ends the run then.
     Watchdog,
 }
@@ -22,6 +24,7 @@ impl Role {
     fn word(self) -> &'static str {
         match self {
             Self::Launcher => "__launch",
+            Self::LauncherApart => "__launch-apart",
             Self::Watchdog => "__watchdog",
         }
     }
@@ -55,11 +58,13 @@ pub fn spawn_with(role: Role, stdin: Option<OwnedFd>) -> io::Result<(Child, Unix
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut args = args.into_iter().skip(1);
     let word = args.next()?;
-    let role = [Role::Launcher, Role::Watchdog].into_iter().find(|role| word == role.word())?;
+    let role =
+        [Role::Launcher, Role::LauncherApart, Role::Watchdog].into_iter().find(|role| word == role.word())?;
     let number = args.next().and_then(|number| number.to_str()?.parse().ok());
     let Some(number) = number.filter(|_| args.next().is_none()) else { return Some(ExitCode::from(2)) };
     Some(match role {
-        Role::Launcher => match descriptors::take(number) {
+        Role::Launcher | Role::LauncherApart => match descriptors::take(number) {
+            Ok(fd) if role == Role::LauncherApart => launcher::run_apart(UnixStream::from(fd)),
             Ok(fd) => launcher::run(UnixStream::from(fd)),
             Err(_) => ExitCode::from(2),
         },

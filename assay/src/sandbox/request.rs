@@ -48,7 +48,8 @@ pub struct SandboxRequest {
 }
 
 /// How a run is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// By whatever the kernel offers.
     Default,
@@ -140,6 +141,8 @@ pub struct Artifacts {
     pub records: Option<PathBuf>,
     /// The outcome.
     pub status: Option<PathBuf>,
+    /// The one time that they carry, in seconds since 1970, instead of that at which they are made.
+    pub epoch: Option<u64>,
 }
 
 impl Artifacts {

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 
+use super::caller::Caller;
 use super::request::{Mode, SandboxRequest, Workdir};
-use super::start::caller_tmpdir;
 use super::{fork, namespace};
 use crate::enforce::placeholders;
 
 /// Where what placeholders need may be: on the file system of the work directory. Empty when there are to be none.
-pub fn bases(request: &SandboxRequest) -> Vec<PathBuf> {
-    if !request.is_fail_closed || request.mode == Mode::DryRun {
+pub fn bases(request: &SandboxRequest, caller: &Caller) -> Vec<PathBuf> {
+    // They are laid with the rights of who lays them, which must be the command's own or root's for root.
+    if !request.is_fail_closed || request.mode == Mode::DryRun || caller.client().is_some() {
         return Vec::new();
     }
     let workdir = match &request.workdir {
@@ -24,7 +25,7 @@ pub fn bases(request: &SandboxRequest) -> Vec<PathBuf> {
         Workdir::Inherited => std::env::current_dir(),
     };
     let Ok(workdir) = workdir else { return Vec::new() };
-    let bases = [caller_tmpdir(), "/tmp".into(), "/var/tmp".into()].into_iter();
+    let bases = [caller.tmpdir(), "/tmp".into(), "/var/tmp".into()].into_iter();
     // The layers of an overlay lie on one mount, and neither in the other.
     let suits = |base: &PathBuf| {
         mount_of(base).is_some_and(|mount| mount_of(&workdir) == Some(mount))

@@ -44,6 +44,8 @@ pub struct LaunchSettings {
     pub has_no_new_privs: bool,
     /// The signal state and closed descriptors to put back.
     pub inherited: Inherited,
+    /// Whether what needs rights beyond its own is done for it by who serves the run: its group, its mounts.
+    pub is_served: bool,
     /// The rules that the launcher restricts itself by, as `enforce` serialised them; `None` in a dry run.
     pub ruleset: Option<Vec<u8>>,
 }
@@ -138,6 +140,11 @@ pub enum Unheld {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Answer {
+    /// It tried to get namespaces of its own; before all others, from a launcher that was started for that.
+    Apart {
+        /// Whether it has them.
+        is_done: bool,
+    },
     /// All is done but the start; it waits for the word.
     Ready {
         /// What could not be held.
@@ -329,6 +336,7 @@ mod tests {
                 ids: Some(Ids { uid: 1, gid: 2, groups: vec![3, 4] }),
                 dropped: u64::MAX,
                 has_no_new_privs: true,
+                is_served: true,
                 inherited: Inherited { ignored: 1 << 63, blocked: 3, closed: 7 },
                 ruleset: Some(b"rules".to_vec()),
             },

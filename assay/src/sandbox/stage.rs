@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::caller::Caller;
 use super::cgroup::{Group, GroupError};
 use super::members::{Descent, Members};
 use super::outcome::NotStarted;
@@ -29,13 +30,19 @@ pub struct Stage {
 impl Stage {
     /// Makes all of it. Without a group the run goes on, with less: see [`group`](Self::group).
     pub fn set_up(
+        caller: &Caller,
         tmpdir_bases: Option<&[PathBuf]>,
         scratch_bases: &[PathBuf],
         owner: Option<(u32, u32)>,
         last_words: LastWords,
     ) -> Result<Self, NotStarted> {
-        let mut stage =
-            Self { group: Group::create(), tmpdir: None, scratch: None, watchdog: None, was_watched: true };
+        let mut stage = Self {
+            group: make_group(caller),
+            tmpdir: None,
+            scratch: None,
+            watchdog: None,
+            was_watched: true,
+        };
         // The watchdog learns the name first and the directory is made second, so that none is ever left behind.
         if let Some(bases) = tmpdir_bases {
             let chosen = tmpdir::choose(bases);
@@ -150,6 +157,13 @@ impl Stage {
             watchdog.dismiss();
         }
         left
+    }
+}
+
+fn make_group(caller: &Caller) -> Result<Group, GroupError> {
+    match caller.client() {
+        None => Group::create(),
+        Some(client) => Group::create_in(client.groups()),
     }
 }
 

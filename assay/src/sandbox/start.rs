@@ -1,15 +1,16 @@
 //! From a request to a command that runs: what the launcher is told, and what its answers mean.
 
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use super::as_user::AsUser;
+use super::caller::Caller;
 use super::cgroup::{Group, GroupError};
 use super::child::{self, Launch, LaunchError};
 use super::descendants::Descendants;
 use super::environment::{Environment, EnvironmentRequest};
 use super::hold::Hold;
-use super::inherited::Inherited;
 use super::notice::Notices;
 use super::outcome::{ChildEnd, NotStarted};
 use super::recorder::{Arming, Recorder, Targets, Unobservable};
@@ -77,6 +78,14 @@ pub fn degradation(component: Component, reason: &str) -> Degradation {
     Degradation { component, reason: reason.into(), detail: None }
 }
 
+/// For as long as what it returns lives, files are looked at with the rights of a client's user.
+pub fn look_as(request: &SandboxRequest, caller: &Caller) -> Result<Option<AsUser>, NotStarted> {
+    let (Some(_), RunAs::User(user)) = (caller.client(), &request.user) else { return Ok(None) };
+    AsUser::take_on(user.uid, user.gid, &user.groups)
+        .map(Some)
+        .map_err(|error| NotStarted::Failed(format!("look at files as their user: {error}")))
+}
+
 /// The ids to give what the child owns, when they are not ours.
 pub fn owner_of_child(request: &SandboxRequest) -> Option<(u32, u32)> {
     match &request.user {
@@ -86,22 +95,28 @@ pub fn owner_of_child(request: &SandboxRequest) -> Option<(u32, u32)> {
 }
 
 /// Where the watchdog is to say what became of us.
-pub fn last_words(request: &SandboxRequest) -> LastWords {
+pub fn last_words(request: &SandboxRequest, caller: &Caller) -> LastWords {
     // The watchdog leaves our directory.
     let absolute = |path: &Option<PathBuf>| path.as_ref().and_then(|path| std::path::absolute(path).ok());
     LastWords {
         status: absolute(&request.artifacts.status),
-        trace: absolute(&request.artifacts.trace),
+        // A client's is its own.
+        trace: absolute(&request.artifacts.trace).filter(|_| caller.client().is_none()),
         owner: request.owner,
     }
 }
 
 /// Where a private `TMPDIR` may be, best first; `None` when the child is not to have one.
-pub fn tmpdir_bases(request: &SandboxRequest) -> Option<Vec<PathBuf>> {
+pub fn tmpdir_bases(request: &SandboxRequest, caller: &Caller) -> Option<Vec<PathBuf>> {
     if request.environment == EnvironmentRequest::Passthrough {
         return None;
     }
-    let mut bases = vec![caller_tmpdir(), "/tmp".into(), "/var/tmp".into()];
+    let mut bases = vec![caller.tmpdir(), "/tmp".into(), "/var/tmp".into()];
+    if caller.client().is_some() {
+        // We make it with more rights than its owner has, so where it is is not for its owner to say.
+        bases.remove(0);
+        return Some(bases);
+    }
     if owner_of_child(request).is_some() {
         // Ours may lie where another user cannot go.
         bases.rotate_left(1);
@@ -117,31 +132,20 @@ pub fn uid_of_child(request: &SandboxRequest) -> u32 {
     }
 }
 
-/// The caller's directory for temporary files.
-pub fn caller_tmpdir() -> PathBuf {
-    std::env::var_os("TMPDIR")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute())
-        .unwrap_or_else(|| "/tmp".into())
-}
-
-/// The user's runtime directory: where `XDG_RUNTIME_DIR` says, whether or not the child is told, or where a login makes
-/// one. A value that is no place of its own (`/`, a relative path) says nothing.
-pub fn runtime_dir(uid: u32) -> PathBuf {
-    std::env::var_os("XDG_RUNTIME_DIR")
-        .map(PathBuf::from)
-        .filter(|path| path.is_absolute() && path.file_name().is_some())
-        .unwrap_or_else(|| format!("/run/user/{uid}").into())
-}
-
-/// The child's environment, from ours. `allowed` are the names that the policy lets stay.
-pub fn make_environment(request: &SandboxRequest, tmpdir: Option<&Path>, allowed: &[String]) -> Environment {
+/// The child's environment, from its caller's. `allowed` are the names that the policy lets stay.
+pub fn make_environment(
+    request: &SandboxRequest,
+    caller: &Caller,
+    tmpdir: Option<&Path>,
+    allowed: &[String],
+) -> Environment {
     let mut asked = request.environment.clone();
     if let EnvironmentRequest::Scrub(scrubbing) = &mut asked {
         scrubbing.allow.extend(allowed.iter().map(Into::into));
     }
-    let mut environment = Environment::scrub(own_entries(), &asked);
-    if let RunAs::User(user) = &request.user {
+    let mut environment = Environment::scrub(caller.environment.clone(), &asked);
+    // A client's is its own already.
+    if let (RunAs::User(user), None) = (&request.user, caller.client()) {
         environment.set(b"HOME", user.home.as_bytes());
     }
     if let Some(tmpdir) = tmpdir {
@@ -150,28 +154,20 @@ pub fn make_environment(request: &SandboxRequest, tmpdir: Option<&Path>, allowed
     environment
 }
 
-/// Our environment byte for byte: what the kernel put there, which nothing in this process changes.
-fn own_entries() -> Vec<Vec<u8>> {
-    if let Ok(bytes) = std::fs::read("/proc/self/environ") {
-        let mut entries: Vec<Vec<u8>> = bytes.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
-        // Every entry ends in a NUL, so after the last one there is nothing.
-        entries.pop();
-        return entries;
-    }
-    std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect()
-}
-
 /// What the launcher is told.
 pub fn launch_spec(
     request: &SandboxRequest,
+    caller: &Caller,
     environment: &Environment,
     group: Option<&Group>,
     ruleset: Option<Vec<u8>>,
 ) -> LaunchSpec {
+    let is_served = caller.client().is_some();
     LaunchSpec {
-        argv: request.command.iter().cloned().map(OsStringExt::into_vec).collect(),
+        argv: request.command.iter().cloned().map(std::os::unix::ffi::OsStringExt::into_vec).collect(),
         envp: environment.entries.clone(),
-        procs_file: group.map(Group::procs_file),
+        // A client's child is put there.
+        procs_file: group.filter(|_| !is_served).map(Group::procs_file),
         workdir: match &request.workdir {
             Workdir::Inherited => None,
             Workdir::At(path) => Some(path.clone()),
@@ -179,11 +175,14 @@ pub fn launch_spec(
         settings: LaunchSettings {
             ids: match &request.user {
                 RunAs::Ourselves => None,
+                // A client is that user.
+                RunAs::User(_) if is_served => None,
                 RunAs::User(user) => Some(Ids { uid: user.uid, gid: user.gid, groups: user.groups.clone() }),
             },
             dropped: capabilities::to_drop(request.kept_capabilities).bits(),
             has_no_new_privs: request.mode != Mode::DryRun,
-            inherited: Inherited::of_this_process(),
+            inherited: caller.inherited,
+            is_served,
             ruleset,
         },
     }
@@ -214,8 +213,14 @@ fn refusal(unobservable: &Unobservable) -> NotStarted {
 }
 
 /// A refusal for what cannot be held names also what stands in the way of the record: all that is missing, at once.
-pub fn with_obstacle(refused: NotStarted, request: &SandboxRequest, stage: &stage::Stage) -> NotStarted {
-    if request.allows_unobserved {
+pub fn with_obstacle(
+    refused: NotStarted,
+    request: &SandboxRequest,
+    caller: &Caller,
+    stage: &stage::Stage,
+) -> NotStarted {
+    // Who is served has an observer already.
+    if request.allows_unobserved || caller.client().is_some() {
         return refused;
     }
     let NotStarted::Unenforceable(mut texts) = refused else { return refused };
@@ -227,6 +232,7 @@ pub fn with_obstacle(refused: NotStarted, request: &SandboxRequest, stage: &stag
 /// Arms the observer, or says what follows from there being none.
 pub fn arm(
     request: &SandboxRequest,
+    caller: &Caller,
     stage: &stage::Stage,
     targets: &Targets,
     hold: &Hold,
@@ -235,7 +241,7 @@ pub fn arm(
     let armed = match stage.group() {
         Ok(group) => {
             let (names, hides) = (hold.names(), hold.hides());
-            Recorder::arm(Arming { request, group, targets, names, hides })
+            Recorder::arm(Arming { request, caller, group, targets, names, hides })
         }
         Err(error) => Err(no_group(error)),
     };
@@ -299,10 +305,9 @@ pub fn outcome_of<T>(
 }
 
 /// A signal that came while we prepared meets the launcher, as it would have met the command.
-pub fn deliver_early(launch: &Launch, queue: &SignalQueue) {
-    let inherited = Inherited::of_this_process();
+pub fn deliver_early(launch: &Launch, caller: &Caller, queue: &SignalQueue) {
     while let Ok(Some(received)) = queue.next() {
-        if child::would_end(&received, &inherited) {
+        if child::would_end(&received, &caller.inherited) {
             // One that is gone already needs no signal.
             drop(signals::send(launch.pid(), received.number));
         }

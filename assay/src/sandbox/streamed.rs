@@ -15,6 +15,8 @@ use crate::canon::digest::Digest;
 #[derive(Debug)]
 pub struct Stream {
     path: PathBuf,
+    /// Given to us open: where it lies is for its giver to know.
+    is_given: bool,
     state: Result<BufWriter<File>, String>,
     hasher: Sha256,
 }
@@ -26,7 +28,18 @@ impl Stream {
             .stream(owner)
             .map(|file| BufWriter::with_capacity(1 << 18, file))
             .map_err(|error| error.to_string());
-        Self { path: target.path().to_path_buf(), state, hasher: Sha256::new() }
+        Self { path: target.path().to_path_buf(), is_given: false, state, hasher: Sha256::new() }
+    }
+
+    /// Begins this file anew, which its giver calls by that path.
+    pub fn over(path: &Path, file: io::Result<File>) -> Self {
+        let state = file
+            .and_then(|file| {
+                file.set_len(0)?;
+                Ok(BufWriter::with_capacity(1 << 18, file))
+            })
+            .map_err(|error| format!("write {}: {error}", path.display()));
+        Self { path: path.to_path_buf(), is_given: true, state, hasher: Sha256::new() }
     }
 
     /// Appends. After an error nothing more is written.
@@ -61,7 +74,7 @@ impl Stream {
             if hash_of(&mut file).map_err(|error| failed(&error))? != sha256 {
                 return Err(failed(&"somebody else changed it while the run lasted"));
             }
-            if is_in_place(&file, &self.path) {
+            if self.is_given || is_in_place(&file, &self.path) {
                 return Ok(());
             }
             let Some(Ok(target)) = targets.of(name) else {

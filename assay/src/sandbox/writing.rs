@@ -21,9 +21,9 @@ pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &m
     // The bundle takes as long as all the others together.
     std::thread::scope(|scope| {
         let bundle = match targets.of("bundle") {
-            Some(Ok(target)) => {
-                Some(std::thread::Builder::new().spawn_scoped(scope, || bundle(evidence, target, targets)))
-            }
+            Some(Ok(target)) => Some(
+                std::thread::Builder::new().spawn_scoped(scope, || bundle(evidence, ended, target, targets)),
+            ),
             Some(Err(_)) | None => None,
         };
         write_files(evidence, ended, targets, recorded);
@@ -34,7 +34,7 @@ pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &m
             },
             // There may be no thread to be had.
             (Some(Err(_)), Some(Ok(target))) => {
-                let written = self::bundle(evidence, target, targets);
+                let written = self::bundle(evidence, ended, target, targets);
                 keep("bundle", written, recorded);
             }
             (Some(Err(_)) | None, _) => {}
@@ -42,8 +42,13 @@ pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &m
     });
 }
 
-fn bundle(evidence: &Evidence, target: &Target, targets: &Targets) -> Result<Written, ArtifactError> {
-    let emission = emission();
+fn bundle(
+    evidence: &Evidence,
+    ended: &Ended,
+    target: &Target,
+    targets: &Targets,
+) -> Result<Written, ArtifactError> {
+    let emission = emission(ended.request.artifacts.epoch);
     target.write(targets.owner, |out| bundle::write(evidence, &emission, out).map(drop))
 }
 
@@ -120,8 +125,7 @@ fn keep(name: &'static str, written: Result<Written, ArtifactError>, recorded: &
 }
 
 /// How the bundle's events are stamped: now, or at `SOURCE_DATE_EPOCH`.
-fn emission() -> Emission {
-    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.parse::<u64>().ok());
+fn emission(epoch: Option<u64>) -> Emission {
     let time = match epoch {
         Some(seconds) => std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds),
         None => std::time::SystemTime::now(),

@@ -79,6 +79,14 @@ pub const IMPORTS: &[Imports] = &[
     // What a worker does is passed in, so that the loop knows nothing of observing.
     Imports { module: "daemon", may_import: &["canon", "exit", "host", "sandbox", "spool"] },
     Imports { module: "spool", may_import: &["canon", "evidence", "observe::loss", "profile"] },
+    // A client asks and a worker runs; neither prints.
+    Imports {
+        module: "served",
+        may_import: &[
+            "canon", "exit", "host", "observe", "profile", "policy", "enforce", "evidence", "report",
+            "sandbox", "spool",
+        ],
+    },
     Imports { module: "cli", may_import: &[""] },
     Imports { module: "", may_import: &[""] },
 ];
@@ -159,6 +167,8 @@ pub const UNSAFE: &[&str] = &[
     "assay/src/host/landlock_abi.rs",
     // fork without exec.
     "assay/src/sandbox/fork.rs",
+    // setfsuid, which nobody wraps.
+    "assay/src/sandbox/as_user.rs",
     // A socket option that rustix does not wrap.
     "assay/src/host/netns.rs",
     "assay/src/daemon/peer_options.rs",
