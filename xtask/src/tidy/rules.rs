@@ -84,7 +84,7 @@ pub const IMPORTS: &[Imports] = &[
         module: "served",
         may_import: &[
             "canon", "exit", "host", "observe", "profile", "policy", "enforce", "evidence", "report",
-            "sandbox", "spool",
+            "sandbox", "spool", "daemon",
         ],
     },
     Imports { module: "cli", may_import: &[""] },
