@@ -15,6 +15,8 @@ use assay::evidence::{Coverage, Evidence, Observed, bundle, identity, wire};
 use assay::observe::observation::{
     Access, Act, CallResult, FileAct, FileKind, FileOp, Observation, PairAct, PairOp, PathRef,
 };
+use assay::policy::load::NoFiles;
+use assay::policy::{Context, Judge, load_builtin};
 use assay::profile::canonical::{CanonContext, Canonical, Canonicalizer, RunEnd};
 use assay::profile::identity::Outcome;
 use assay::profile::roots::Roots;
@@ -160,7 +162,21 @@ fn write(canonical: Canonical, directory: &Path) {
         verdict: "ok".into(),
         ..Observed::default()
     };
-    let evidence = Evidence { identity: canonical.identity, observed, coverage: Coverage::default() };
+    let mut evidence = Evidence { identity: canonical.identity, observed, coverage: Coverage::default() };
+    let (start, work) = (Instant::now(), processor_time());
+    judge(&mut evidence.observed);
+    println!(
+        "judged: {} ms ({} ms)",
+        start.elapsed().as_millis(),
+        processor_time().saturating_sub(work).as_millis()
+    );
+    let (start, work) = (Instant::now(), processor_time());
+    let digest = identity::digest(&evidence.identity);
+    println!(
+        "digest: {} ms ({} ms)",
+        start.elapsed().as_millis(),
+        processor_time().saturating_sub(work).as_millis()
+    );
     let time = |what: &str, act: &mut dyn FnMut(BufWriter<File>)| {
         let (start, work) = (Instant::now(), processor_time());
         let path = directory.join(what);
@@ -173,10 +189,10 @@ fn write(canonical: Canonical, directory: &Path) {
         );
     };
     time("evidence.yaml", &mut |mut out| {
-        wire::write_to(&mut out, &evidence, wire::Format::Yaml).expect("write the evidence");
+        wire::write_to(&mut out, &evidence, &digest, wire::Format::Yaml).expect("write the evidence");
     });
     time("profile.yaml", &mut |mut out| {
-        let run_id = identity::run_id(&identity::digest(&evidence.identity));
+        let run_id = identity::run_id(&digest);
         let effects = &evidence.identity.effects;
         let profile = suggest::suggest(effects, &evidence.observed.folded, &protected(&evidence));
         let comments = suggest::comments(&profile, &evidence.identity.command, &run_id, effects);
@@ -184,7 +200,7 @@ fn write(canonical: Canonical, directory: &Path) {
             .expect("write the profile");
     });
     time("report.md", &mut |mut out| {
-        markdown::write(&mut out, &evidence, Basis::Run).expect("write the report");
+        markdown::write(&mut out, &evidence, Basis::Known(&digest)).expect("write the report");
     });
     time("bundle.tar.gz", &mut |out| {
         let emission = Emission {
@@ -194,9 +210,29 @@ fn write(canonical: Canonical, directory: &Path) {
             git: "unknown".into(),
             is_reproducible: true,
         };
-        bundle::write(&evidence, &emission, out).expect("write the bundle");
+        bundle::write_known(&evidence, &digest, &emission, out).expect("write the bundle");
     });
     println!("all: {} ms, at most {} MiB", whole.elapsed().as_millis(), peak_mib());
+}
+
+/// Asks the built-in policy about every effect, as the end of a run does.
+fn judge(observed: &mut Observed) {
+    let context = Context {
+        home: Some(b"/home/u".to_vec()),
+        workdir: b"/home/u/src/project".to_vec(),
+        tmpdir: b"/run/assay/tmp-1".to_vec(),
+        caller_tmpdir: b"/tmp".to_vec(),
+        runtime_dir: b"/run/user/1000".to_vec(),
+        nameservers: Vec::new(),
+    };
+    let policy = load_builtin(&context, &NoFiles).expect("the built-in policy");
+    let roots: Vec<(String, Vec<u8>)> =
+        observed.roots.iter().map(|(variable, path)| (variable.clone(), path.clone().into_bytes())).collect();
+    let mut judge = Judge::new(&policy, &roots);
+    for (effect, facts) in &mut observed.effects {
+        facts.is_authorised = Some(judge.effect_at(effect, &facts.addresses).is_allowed());
+        facts.by = None;
+    }
 }
 
 /// How long this thread has had a processor, however busy the machine is.

@@ -243,17 +243,26 @@ pub fn scalar(text: &str, out: &mut String) {
 
 fn is_plain(text: &str) -> bool {
     let is_word_start = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'/' || *byte == b'_';
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@".contains(&byte);
-    // Older YAML takes more words for truth values than newer does.
-    let is_taken = matches!(
-        text.to_ascii_lowercase().as_str(),
-        "true" | "false" | "null" | "yes" | "no" | "on" | "off" | "y" | "n"
-    );
     text.len() <= 1024
         && text.as_bytes().first().is_some_and(is_word_start)
-        && text.bytes().all(is_word)
-        && !is_taken
+        && text.bytes().all(|byte| IS_WORD[usize::from(byte)])
+        && !TAKEN.iter().any(|taken| taken.eq_ignore_ascii_case(text))
 }
+
+/// Older YAML takes more words for truth values than newer does.
+const TAKEN: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+
+/// The bytes that a plain string is made of: a table, because every name of a run is asked about.
+const IS_WORD: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        let is_sign = matches!(byte, b'/' | b'.' | b'_' | b'-' | b'+' | b'@');
+        table[byte as usize] = is_sign || byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    table
+};
 
 /// JSON's string, with what YAML does not print, what breaks its lines and what turns the order of its letters written
 /// out too.
@@ -263,7 +272,9 @@ pub(super) fn quoted(text: &str, out: &mut String) {
             '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
             | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    if !text.contains(is_unprintable) {
+    // Of ASCII there is one, and most names are nothing else.
+    let is_printable = text.is_ascii() && !text.as_bytes().contains(&0x7f);
+    if is_printable || !text.contains(is_unprintable) {
         append_string(text, out);
         return;
     }

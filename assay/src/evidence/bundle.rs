@@ -26,16 +26,26 @@ pub struct Written {
 /// Writes the bundle of `evidence` to `out`, in one go from start to end. One beyond the limits of the format is an error:
 /// a file that every reader refuses is no evidence.
 pub fn write(evidence: &Evidence, emission: &Emission, out: impl Write) -> io::Result<Written> {
-    write_within(evidence, emission, out, Limits::FORMAT)
+    write_known(evidence, &identity::digest(&evidence.identity), emission, out)
+}
+
+/// The same, where the digest of the identity is known.
+pub fn write_known(
+    evidence: &Evidence,
+    digest: &Digest,
+    emission: &Emission,
+    out: impl Write,
+) -> io::Result<Written> {
+    write_within(evidence, identity::run_id(digest), emission, out, Limits::FORMAT)
 }
 
 fn write_within(
     evidence: &Evidence,
+    run_id: String,
     emission: &Emission,
     out: impl Write,
     limits: Limits,
 ) -> io::Result<Written> {
-    let run_id = identity::run_id(&identity::digest(&evidence.identity));
     let (mut root, mut hash, mut event_count, mut events_bytes) = (RunRoot::default(), Sha256::new(), 0, 0);
     let mut longest_line = 0;
     let measured: Result<(), Infallible> = for_each(evidence, &run_id, emission, |line| {
@@ -111,7 +121,8 @@ mod tests {
         let evidence = samples::evidence(samples::harmless(), Vec::new());
         let within = |limits: Limits| {
             let mut out = Vec::new();
-            let written = write_within(&evidence, &samples::emission(), &mut out, limits);
+            let run_id = identity::run_id(&identity::digest(&evidence.identity));
+            let written = write_within(&evidence, run_id, &samples::emission(), &mut out, limits);
             let is_read = verify(&*out, limits, |_, _| {}).is_ok();
             assert_eq!(written.is_ok(), is_read, "{limits:?}");
             written.map(|written| (out.len() as u64, written.event_count)).map_err(|error| error.to_string())

@@ -4,16 +4,18 @@
 //! extension attribute, which the content hash does not cover.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::collections::btree_map;
+use std::iter::Peekable;
 use std::ops::Range;
 
 use sha2::{Digest as _, Sha256};
 
 use crate::canon::digest::Digest;
+use crate::canon::node::Scalar;
 use crate::canon::value::{Object, Value};
 use crate::canon::write;
 use crate::evidence::timestamp::Timestamp;
-use crate::evidence::{CANONICALIZER, Evidence, identity, peer};
+use crate::evidence::{CANONICALIZER, EffectFacts, Evidence, identity, peer};
 use crate::observe::loss::Kind;
 use crate::profile::effect::{Effect, NetEffect, NetEffectOp, Port, bracketed};
 
@@ -86,8 +88,11 @@ pub fn for_each<E>(
 
     let mut composer = Composer::new(run_id, emission);
     visit(composer.compose(&started(evidence)))?;
+    let mut draft = Draft { kind: kind::FS, subject: None, data: String::new(), extensions: Vec::new() };
+    let mut known = Known::of(evidence);
     for effect in &effects {
-        visit(composer.compose(&effect_draft(evidence, effect, emission.is_reproducible)))?;
+        draft_effect(&mut draft, evidence, effect, known.of_next(effect), emission.is_reproducible);
+        visit(composer.compose(&draft))?;
     }
     for degradation in &degradations {
         visit(composer.compose(&Draft {
@@ -139,9 +144,43 @@ fn started(evidence: &Evidence) -> Draft<'static> {
     Draft { kind: kind::STARTED, subject: None, data: canonical(data), extensions }
 }
 
-fn effect_draft<'a>(evidence: &Evidence, effect: &'a Effect, is_reproducible: bool) -> Draft<'a> {
-    let mut extensions = Vec::new();
-    if let Some(facts) = evidence.observed.effects.get(effect) {
+/// The facts of effects that are asked for in order.
+struct Known<'a> {
+    facts: Peekable<btree_map::Iter<'a, Effect, EffectFacts>>,
+}
+
+impl<'a> Known<'a> {
+    fn of(evidence: &'a Evidence) -> Self {
+        Self { facts: evidence.observed.effects.iter().peekable() }
+    }
+
+    /// Those of an effect behind the one that was asked for before.
+    fn of_next(&mut self, effect: &Effect) -> Option<&'a EffectFacts> {
+        // Mostly it is the next, and one name in memory.
+        while let Some((known, facts)) = self.facts.peek() {
+            if *known == effect {
+                return Some(facts);
+            }
+            if *known > effect {
+                return None;
+            }
+            self.facts.next();
+        }
+        None
+    }
+}
+
+/// Writes the draft of an effect over the one of another.
+fn draft_effect<'a>(
+    draft: &mut Draft<'a>,
+    evidence: &Evidence,
+    effect: &'a Effect,
+    facts: Option<&EffectFacts>,
+    is_reproducible: bool,
+) {
+    let extensions = &mut draft.extensions;
+    extensions.clear();
+    if let Some(facts) = facts {
         if let Some(is_authorised) = facts.is_authorised {
             extensions.push(("assayauthorised", is_authorised.into()));
         }
@@ -173,14 +212,14 @@ fn effect_draft<'a>(evidence: &Evidence, effect: &'a Effect, is_reproducible: bo
     if let Some(Err(why)) = digest {
         extensions.push(("assaydigesterror", why.as_str().into()));
     }
-    let mut data = String::with_capacity(160);
-    flat.append(&mut data);
+    draft.data.clear();
+    flat.append(&mut draft.data);
     let (kind, subject) = match effect {
         Effect::Fs(effect) => (kind::FS, effect.path.as_str().into()),
         Effect::Exec(effect) => (kind::EXEC, effect.path.as_str().into()),
         Effect::Net(effect) => (kind::NET, endpoint(effect).into()),
     };
-    Draft { kind, subject: Some(subject), data, extensions }
+    (draft.kind, draft.subject) = (kind, Some(subject));
 }
 
 fn canonical(object: Object) -> String {
@@ -315,53 +354,56 @@ impl Content {
 /// Composes lines of one run; keeps what they have in common, and the memory they are made in.
 struct Composer<'a> {
     run_id: &'a str,
-    /// Attributes and where their values stand in `values`: first those of every line, then those of this one.
-    members: Vec<(&'static str, Range<usize>)>,
-    values: String,
-    common_members: Vec<(&'static str, Range<usize>)>,
-    common_bytes: usize,
+    /// Attributes of every line with their values, in order, each as it is written.
+    common: Vec<(&'static str, String)>,
+    /// Where the other attributes of a line have their values from, in order.
+    own: Vec<(&'static str, Source)>,
     content: Content,
     sequence: u64,
     line: Line,
 }
 
+/// Where a value is from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Hash,
+    Sequence,
+    Data,
+    Id,
+    Kind,
+    Subject,
+    Extension(usize),
+}
+
 impl<'a> Composer<'a> {
     fn new(run_id: &'a str, emission: &Emission) -> Self {
-        let mut composer = Self {
+        let time = emission.time.to_string();
+        let text = |key, text: &str| {
+            let mut member = format!("\"{key}\":");
+            write::append_string(text, &mut member);
+            (key, member)
+        };
+        let mut common = vec![
+            text("assaygit", &emission.git),
+            ("assaypii", "\"assaypii\":false".to_owned()),
+            text("assayproducer", &emission.producer),
+            text("assayproducerversion", &emission.version),
+            text("assayrunid", run_id),
+            ("assaysecrets", "\"assaysecrets\":false".to_owned()),
+            text("datacontenttype", CONTENT_TYPE),
+            text("source", SOURCE),
+            text("specversion", SPEC_VERSION),
+            text("time", &time),
+        ];
+        common.sort_unstable_by_key(|(key, _)| *key);
+        Self {
             run_id,
-            members: Vec::new(),
-            values: String::new(),
-            common_members: Vec::new(),
-            common_bytes: 0,
+            common,
+            own: Vec::new(),
             content: Content::default(),
             sequence: 0,
             line: Line { bytes: String::new(), content_hash: Digest::from_raw([0; 32]) },
-        };
-        let time = emission.time.to_string();
-        for (key, text) in [
-            ("assaygit", emission.git.as_str()),
-            ("assayproducer", &emission.producer),
-            ("assayproducerversion", &emission.version),
-            ("assayrunid", run_id),
-            ("datacontenttype", CONTENT_TYPE),
-            ("source", SOURCE),
-            ("specversion", SPEC_VERSION),
-            ("time", &time),
-        ] {
-            composer.member(key, |out| write::append_string(text, out));
         }
-        for key in ["assaypii", "assaysecrets"] {
-            composer.member(key, |out| out.push_str("false"));
-        }
-        composer.common_members.clone_from(&composer.members);
-        composer.common_bytes = composer.values.len();
-        composer
-    }
-
-    fn member(&mut self, key: &'static str, append: impl FnOnce(&mut String)) {
-        let start = self.values.len();
-        append(&mut self.values);
-        self.members.push((key, start..self.values.len()));
     }
 
     fn compose(&mut self, draft: &Draft<'_>) -> &Line {
@@ -370,45 +412,63 @@ impl<'a> Composer<'a> {
         self.content.end(CONTENT_TYPE, SPEC_VERSION, subject, draft.kind);
         self.line.content_hash = Digest::of(self.content.text.as_bytes());
 
-        self.members.clone_from(&self.common_members);
-        self.values.truncate(self.common_bytes);
-        let (run_id, sequence, hash) = (self.run_id, self.sequence, self.line.content_hash.text());
-        self.member("assaycontenthash", |out| write::append_string(hash.as_str(), out));
-        self.member("assayseq", |out| append_number(sequence, out));
-        self.member("data", |out| out.push_str(&draft.data));
-        self.member("id", |out| {
-            write::append_string(run_id, out);
-            out.pop();
-            out.push(':');
-            append_number(sequence, out);
-            out.push('"');
-        });
-        self.member("type", |out| write::append_string(draft.kind, out));
-        if let Some(subject) = subject {
-            self.member("subject", |out| write::append_string(subject, out));
-        }
-        for (key, value) in &draft.extensions {
-            self.member(key, |out| write::append(value, out));
-        }
+        self.own.clear();
+        self.own.extend([
+            ("assaycontenthash", Source::Hash),
+            ("assayseq", Source::Sequence),
+            ("data", Source::Data),
+            ("id", Source::Id),
+        ]);
+        self.own.extend(subject.map(|_| ("subject", Source::Subject)));
+        self.own.push(("type", Source::Kind));
+        self.own
+            .extend(draft.extensions.iter().enumerate().map(|(at, (key, _))| (*key, Source::Extension(at))));
         // Attribute names are ASCII, where the order of bytes is that of RFC 8785.
-        self.members.sort_unstable_by_key(|(key, _)| *key);
+        self.own.sort_unstable_by_key(|(key, _)| *key);
 
         let bytes = &mut self.line.bytes;
         bytes.clear();
-        for (at, (key, value)) in self.members.iter().enumerate() {
-            bytes.push_str(if at == 0 { "{\"" } else { ",\"" });
+        let mut common = self.common.iter().peekable();
+        let mut sign = '{';
+        for (key, source) in &self.own {
+            while let Some((_, member)) = common.next_if(|(common, _)| common < key) {
+                bytes.push(sign);
+                bytes.push_str(member);
+                sign = ',';
+            }
+            bytes.push(sign);
+            sign = ',';
+            bytes.push('"');
             bytes.push_str(key);
             bytes.push_str("\":");
-            bytes.push_str(&self.values[value.clone()]);
+            match source {
+                Source::Hash => {
+                    bytes.push('"');
+                    bytes.push_str(self.line.content_hash.text().as_str());
+                    bytes.push('"');
+                }
+                Source::Sequence => Scalar::Count(self.sequence).append(bytes),
+                Source::Data => bytes.push_str(&draft.data),
+                Source::Id => {
+                    write::append_string(self.run_id, bytes);
+                    bytes.pop();
+                    bytes.push(':');
+                    Scalar::Count(self.sequence).append(bytes);
+                    bytes.push('"');
+                }
+                Source::Kind => write::append_string(draft.kind, bytes),
+                Source::Subject => write::append_string(subject.unwrap_or_default(), bytes),
+                Source::Extension(at) => write::append(&draft.extensions[*at].1, bytes),
+            }
+        }
+        for (_, member) in common {
+            bytes.push(sign);
+            bytes.push_str(member);
         }
         bytes.push_str("}\n");
         self.sequence += 1;
         &self.line
     }
-}
-
-fn append_number(number: u64, out: &mut String) {
-    write!(out, "{number}").expect("writing to a String cannot fail");
 }
 
 /// Gathers content hashes into the run root.

@@ -28,18 +28,24 @@ pub const SCHEMA: &str = "assay.evidence-profile/v1";
 /// The evidence profile as one text.
 pub fn write(evidence: &Evidence, format: Format) -> String {
     let mut out = Vec::new();
-    write_to(&mut out, evidence, format).expect("writing to a Vec cannot fail");
+    write_to(&mut out, evidence, &identity::digest(&evidence.identity), format)
+        .expect("writing to a Vec cannot fail");
     String::from_utf8(out).expect("it is made of strings")
 }
 
-/// Writes the evidence profile, piece by piece: memory does not grow with the number of effects.
-pub fn write_to(out: &mut dyn io::Write, evidence: &Evidence, format: Format) -> io::Result<()> {
-    let digest = identity::digest(&evidence.identity);
+/// Writes the evidence profile, whose identity has this digest, piece by piece: memory does not grow with the number of
+/// effects.
+pub fn write_to(
+    out: &mut dyn io::Write,
+    evidence: &Evidence,
+    digest: &Digest,
+    format: Format,
+) -> io::Result<()> {
     let ledger = &evidence.coverage.ledger;
     let observed = Node::with(observed(&evidence.observed, ledger), lists_of(&evidence.observed));
     let members = vec![
         ("schema".to_owned(), Node::Value(SCHEMA.into())),
-        ("run_id".to_owned(), Node::Value(identity::run_id(&digest).into())),
+        ("run_id".to_owned(), Node::Value(identity::run_id(digest).into())),
         ("digest".to_owned(), Node::Value(digest.to_string().into())),
         ("identity".to_owned(), identity::node(&evidence.identity)),
         ("coverage".to_owned(), Node::Value(coverage(&evidence.coverage).into())),

@@ -14,8 +14,11 @@ use crate::profile::effect::{
 };
 use crate::profile::name::{Name, unescape};
 
+mod near;
 mod sockets;
 
+pub use near::Judge;
+use near::Rules;
 pub use sockets::is_name;
 use sockets::{judge_inet, judge_unix_abstract, judge_unix_path, verb};
 
@@ -112,8 +115,8 @@ fn accesses(op: FsOp, side: Side) -> AccessSet {
 /// What the policy says to one request.
 pub fn judge(policy: &Policy, request: Request<'_>) -> Verdict {
     match request {
-        Request::File(access, path) => judge_file(policy, access, path),
-        Request::Move(path) => judge_move(policy, path),
+        Request::File(access, path) => judge_file(Rules::all(policy), access, path),
+        Request::Move(path) => judge_move(Rules::all(policy), path),
         Request::Exec(path) => judge_exec(policy, path),
         Request::Mount(path) => Verdict::Denied(Denial {
             what: format!("mount {}", policy.spell(path)),
@@ -131,7 +134,7 @@ pub fn judge(policy: &Policy, request: Request<'_>) -> Verdict {
 /// [`path_of_name`] and `roots` (variable name and absolute path).
 pub fn judge_effect(policy: &Policy, effect: &Effect, roots: &[(String, Vec<u8>)]) -> Verdict {
     match effect {
-        Effect::Fs(fs) => judge_fs_effect(policy, fs, roots),
+        Effect::Fs(fs) => judge_fs_effect(policy, fs, roots, &mut |_, ask| ask(Rules::all(policy))),
         Effect::Exec(ExecEffect { path, .. }) => judge_exec(policy, &path_of_name(path, roots)),
         Effect::Net(net) => judge_net_effect(policy, net, roots),
     }
@@ -153,12 +156,19 @@ pub fn path_of_name(name: &Name, roots: &[(String, Vec<u8>)]) -> Vec<u8> {
     raw(text)
 }
 
-fn judge_fs_effect(policy: &Policy, fs: &FsEffect, roots: &[(String, Vec<u8>)]) -> Verdict {
+/// Asks about a path, of the rules that can speak about it.
+type Asking<'a, 'p> = dyn FnMut(&[u8], &mut dyn FnMut(Rules<'_, 'p>) -> Verdict) -> Verdict + 'a;
+
+fn judge_fs_effect<'p>(
+    policy: &'p Policy,
+    fs: &FsEffect,
+    roots: &[(String, Vec<u8>)],
+    asking: &mut Asking<'_, 'p>,
+) -> Verdict {
     let path = path_of_name(&fs.path, roots);
-    let to = fs.to.as_ref().map(|to| path_of_name(to, roots));
     let (at_path, at_to) = (accesses(fs.op, Side::Path), accesses(fs.op, Side::To));
     let mut verdict = None;
-    let mut ask = |request: Request<'_>| match judge(policy, request) {
+    let mut ask = |path: &[u8], judge: &mut dyn FnMut(Rules<'_, 'p>) -> Verdict| match asking(path, judge) {
         denied @ Verdict::Denied(_) => Some(denied),
         allowed @ Verdict::Allowed { .. } => {
             verdict.get_or_insert(allowed);
@@ -171,24 +181,24 @@ fn judge_fs_effect(policy: &Policy, fs: &FsEffect, roots: &[(String, Vec<u8>)]) 
     for access in Access::ALL.into_iter().filter(|access| at_path.has(*access)) {
         // Listing is the part of `read` that can be granted alone.
         let access = if fs.op == FsOp::List { Access::List } else { access };
-        let denied = ask(Request::File(access, &path));
-        if let Some(denied) = denied {
+        if let Some(denied) = ask(&path, &mut |rules| judge_file(rules, access, &path)) {
             return denied;
         }
     }
     if fs.op == FsOp::Rename
-        && let Some(denied) = ask(Request::Move(&path))
+        && let Some(denied) = ask(&path, &mut |rules| judge_move(rules, &path))
     {
         return denied;
     }
     // A symlink's `to` is its text, not a name that is touched.
-    if let (Some(to), false) = (&to, at_to.is_empty()) {
+    if let (Some(to), false) = (&fs.to, at_to.is_empty()) {
+        let to = path_of_name(to, roots);
         for access in Access::ALL.into_iter().filter(|access| at_to.has(*access)) {
-            if let Some(denied) = ask(Request::File(access, to)) {
+            if let Some(denied) = ask(&to, &mut |rules| judge_file(rules, access, &to)) {
                 return denied;
             }
         }
-        if let Some(denied) = ask(Request::Move(to)) {
+        if let Some(denied) = ask(&to, &mut |rules| judge_move(rules, &to)) {
             return denied;
         }
     }
@@ -288,13 +298,14 @@ pub fn shows_others(rule: &PathRule) -> bool {
     })
 }
 
-fn judge_file(policy: &Policy, access: Access, path: &[u8]) -> Verdict {
+fn judge_file(rules: Rules<'_, '_>, access: Access, path: &[u8]) -> Verdict {
+    let policy = rules.policy;
     let what = || format!("{} {}", access.as_str(), policy.spell(path));
     if !path.starts_with(b"/") {
         // A pipe, a memfd, a deleted file: no name in the tree that a rule could govern.
         return Verdict::Allowed { rule: "no name in the tree".into(), place: None };
     }
-    if let Some(rule) = policy.fs_deny.iter().find(|rule| rule.applies(access, path)) {
+    if let Some(rule) = rules.deny().find(|rule| rule.applies(access, path)) {
         return denied_by(what(), &rule.text, &rule.place);
     }
     // The base grants a run its own `/proc`: what is there of other processes needs a rule of the policy.
@@ -303,7 +314,7 @@ fn judge_file(policy: &Policy, access: Access, path: &[u8]) -> Verdict {
         !(is_others && rule.is_base)
             && (rule.applies(access, path) || access == Access::Read && rule.applies(Access::Execute, path))
     };
-    if let Some(rule) = policy.fs_allow.iter().find(is_granted) {
+    if let Some(rule) = rules.allow().find(is_granted) {
         return allowed(rule);
     }
     // Starting a program reads it.
@@ -328,15 +339,15 @@ fn fs_remedy(policy: &Policy, access: Access, path: &[u8]) -> String {
     }
 }
 
-fn judge_move(policy: &Policy, path: &[u8]) -> Verdict {
+fn judge_move(rules: Rules<'_, '_>, path: &[u8]) -> Verdict {
     let write = AccessSet::of(Access::Write);
-    let carried = policy.fs_deny.iter().find(|rule| {
+    let carried = rules.deny().find(|rule| {
         !rule.access.intersection(write).is_empty()
             && rule.patterns.iter().any(|pattern| pattern.is_fixed_beneath(path))
     });
     match carried {
-        Some(rule) => denied_by(format!("move {}", policy.spell(path)), &rule.text, &rule.place),
-        None => judge_file(policy, Access::Write, path),
+        Some(rule) => denied_by(format!("move {}", rules.policy.spell(path)), &rule.text, &rule.place),
+        None => judge_file(rules, Access::Write, path),
     }
 }
 

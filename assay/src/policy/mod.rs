@@ -16,7 +16,7 @@ pub mod shape;
 pub mod telling;
 pub mod yaml;
 
-pub use check::{Request, Verdict, judge, judge_effect, judge_effect_at, judge_with_port};
+pub use check::{Judge, Request, Verdict, judge, judge_effect, judge_effect_at, judge_with_port};
 pub use load::{Context, Files, load, load_builtin, load_bytes};
 pub use problem::Problem;
 pub use rule::{Access, AccessSet, Policy};

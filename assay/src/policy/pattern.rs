@@ -80,6 +80,29 @@ impl Pattern {
         true
     }
 
+    /// Whether it can cover anything in `directory`, itself included.
+    pub fn concerns(&self, directory: &[u8]) -> bool {
+        let mut names = components(directory);
+        let mut literal = 0;
+        while let Some(Part::Literal(want)) = self.parts.get(literal) {
+            match names.next() {
+                Some(name) if name == want => literal += 1,
+                Some(_) => return false,
+                None => return true,
+            }
+        }
+        let mut states = Vec::new();
+        self.enter(literal, &mut states);
+        while !self.is_accepted(&states) {
+            let Some(name) = names.next() else { return true };
+            states = self.step(&states, name);
+            if states.is_empty() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Whether it matches exactly `path`.
     pub fn matches(&self, path: &[u8]) -> bool {
         self.is_accepted(&self.after(path))
@@ -234,6 +257,24 @@ mod tests {
             let above = |len: usize| format!("/{}", names[..len].join("/"));
             let matches = (0..=names.len()).any(|len| pattern.matches(above(len).as_bytes()));
             proptest::prop_assert_eq!(pattern.covers(above(names.len()).as_bytes()), matches);
+        }
+
+        /// What is said to concern nothing in a directory covers no path in it.
+        #[test]
+        fn what_covers_a_path_concerns_every_directory_above_it(
+            parts in proptest::collection::vec("(a|b|a\\*|\\*|\\*\\*)", 0..5),
+            names in proptest::collection::vec("(a|b|ab)", 0..6),
+        ) {
+            let pattern = pattern(&format!("/{}", parts.join("/")));
+            let above = |len: usize| format!("/{}", names[..len].join("/"));
+            for len in 0..=names.len() {
+                if pattern.covers(above(names.len()).as_bytes()) {
+                    proptest::prop_assert!(pattern.concerns(above(len).as_bytes()));
+                }
+                let reaches = pattern.reaches_beneath(above(len).as_bytes());
+                let covers = pattern.covers(above(len).as_bytes());
+                proptest::prop_assert_eq!(pattern.concerns(above(len).as_bytes()), reaches || covers);
+            }
         }
 
         #[test]

@@ -3,7 +3,8 @@
 //! System directories are granted by directory and the work directory by name; everything else as the file it is,
 //! or, where names are made, removed or moved, as the directory they are in. What was denied is not granted.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use super::effect::{
@@ -18,7 +19,7 @@ use super::wire::{Comments, Grant, Profile, Section};
 pub mod protect;
 mod wide;
 
-use protect::{Protected, Touched};
+use protect::{Protected, Touched, Used};
 use wide::collapse;
 
 /// Directories that are granted whole as soon as something in them is read.
@@ -56,7 +57,8 @@ pub fn suggest<'a>(
 ) -> Profile {
     let effects: Vec<&Effect> =
         effects.into_iter().filter(|effect| effect.result() == EffectResult::Ok).collect();
-    let mut suggestion = Suggestion::new(made_by(&effects), Touched::by(&effects, protected));
+    let used = Used::by(&effects);
+    let mut suggestion = Suggestion::new(made_by(&effects), Touched::by(&used, protected));
     // A file that was written under a temporary name and renamed: names are made where both names are.
     for fold in
         folded.iter().filter(|fold| fold.rule.split('+').any(|rule| rule == FoldRule::TempRename.as_str()))
@@ -103,7 +105,7 @@ pub fn suggest<'a>(
         many /= 2;
     }
     profile.fs = without_covered(&profile.fs);
-    protect::protect(&mut profile, &effects, protected);
+    protect::protect(&mut profile, &used, protected);
     profile
 }
 
@@ -145,43 +147,52 @@ pub fn comments(profile: &Profile, command: &[String], run_id: &str, effects: &[
 
 /// What each rule that is wider than one name stands for, and how many denies lie beneath it.
 fn generalised(profile: &Profile, effects: &[Effect]) -> BTreeMap<(Section, String), String> {
-    let mut used: BTreeMap<Section, BTreeSet<String>> = BTreeMap::new();
+    let (mut files, mut programs) = (Vec::with_capacity(effects.len()), Vec::new());
     for effect in effects.iter().filter(|effect| effect.result() == EffectResult::Ok) {
-        let (section, names) = match effect {
+        let (used, names) = match effect {
             Effect::Fs(fs) => {
                 let to = fs.to.as_ref().filter(|_| fs.op != FsOp::Symlink);
-                (Section::Fs, [Some(&fs.path), to])
+                (&mut files, [Some(&fs.path), to])
             }
-            Effect::Exec(exec) => (Section::Exec, [Some(&exec.path), None]),
+            Effect::Exec(exec) => (&mut programs, [Some(&exec.path), None]),
             Effect::Net(_) => continue,
         };
-        let names =
-            names.into_iter().flatten().filter_map(|name| policy_path(trimmed(as_named(name.as_str()))));
-        used.entry(section).or_default().extend(names);
+        let names = names.into_iter().flatten();
+        used.extend(names.filter_map(|name| policy_path(trimmed(as_named(name.as_str())))));
     }
-    let rules = profile.fs.keys().map(|rule| (Section::Fs, rule));
-    let programs = profile.exec.iter().flatten().map(|rule| (Section::Exec, rule));
+    for used in [&mut files, &mut programs] {
+        // Mostly in order already.
+        used.sort();
+        used.dedup();
+    }
+    let rules = profile.fs.keys().map(|rule| (Section::Fs, rule, &files));
+    let listed = profile.exec.iter().flatten().map(|rule| (Section::Exec, rule, &programs));
     let mut beside = BTreeMap::new();
-    for (section, rule) in rules.chain(programs) {
-        let names: Vec<&String> =
-            used.get(&section).map_or_else(Vec::new, |used| beneath(used, trimmed(rule)));
-        if names.iter().all(|name| *name == rule) {
+    for (section, rule, used) in rules.chain(listed) {
+        let directory = trimmed(rule);
+        // Names are found by where they sort, as there may be very many of both.
+        let is_itself =
+            directory != "/" && used.binary_search_by(|name| name.as_str().cmp(directory)).is_ok();
+        let Range { start, end } = inside(directory);
+        let before = |bound: &str| used.partition_point(|name| name.as_str() < bound);
+        let beneath = before(&end) - before(&start);
+        if beneath == 0 && (!is_itself || directory == rule) {
             continue;
         }
-        let denies =
-            profile.deny.keys().filter(|deny| section == Section::Fs && is_beneath(deny, rule)).count();
+        let denies = if section == Section::Fs { denies_beneath(profile, rule) } else { 0 };
         let and_denies =
             if denies > 0 { format!("; {} beneath it", counted(denies, "deny")) } else { String::new() };
-        let words = format!("stands for {} used{and_denies}", counted(names.len(), "name"));
+        let names = beneath + usize::from(is_itself);
+        let words = format!("stands for {} used{and_denies}", counted(names, "name"));
         beside.insert((section, rule.clone()), words);
     }
     beside
 }
 
-/// The names that a directory covers, itself among them: found by where they sort, as there may be very many of both.
-fn beneath<'a>(names: &'a BTreeSet<String>, directory: &str) -> Vec<&'a String> {
-    let itself = names.get(directory).filter(|_| directory != "/");
-    itself.into_iter().chain(names.range(inside(directory))).collect()
+/// How many denies a rule reaches over.
+fn denies_beneath(profile: &Profile, rule: &str) -> usize {
+    let itself = usize::from(profile.deny.contains_key(rule.trim_end_matches('/')));
+    itself + profile.deny.range(inside(rule)).count()
 }
 
 /// Where the names in a directory sort.
@@ -203,6 +214,8 @@ struct Suggestion<'a> {
     touched: Touched<'a>,
     /// Names the run made: they are not there when a policy is applied.
     made: HashSet<&'a str>,
+    /// The directory that was looked up from last, and the first that the run made above or at it.
+    looked_up: Cell<(&'a str, Option<&'a str>)>,
     /// Directories that were granted for making names: there are few, and many names in each.
     granted: HashSet<&'a str>,
     fs: BTreeMap<String, BTreeSet<Grant>>,
@@ -211,7 +224,8 @@ struct Suggestion<'a> {
 
 impl<'a> Suggestion<'a> {
     fn new(made: HashSet<&'a str>, touched: Touched<'a>) -> Self {
-        Self { touched, made, granted: HashSet::new(), fs: BTreeMap::new(), net: BTreeSet::new() }
+        let looked_up = Cell::new(("", None));
+        Self { touched, made, looked_up, granted: HashSet::new(), fs: BTreeMap::new(), net: BTreeSet::new() }
     }
 
     fn fs(&mut self, effect: &'a FsEffect) {
@@ -250,7 +264,10 @@ impl<'a> Suggestion<'a> {
             return;
         }
         if is_reading && is_beneath(path, "${WORKDIR}") && !self.touched.is_reached_from("${WORKDIR}") {
-            self.fs.entry("${WORKDIR}".into()).or_default().insert(Grant::Read);
+            // Once is enough, and there may be very many.
+            if self.fs.get("${WORKDIR}").is_none_or(|grants| !grants.contains(&Grant::Read)) {
+                self.fs.entry("${WORKDIR}".into()).or_default().insert(Grant::Read);
+            }
             return;
         }
         let is_base = is_in_base(path)
@@ -285,11 +302,17 @@ impl<'a> Suggestion<'a> {
     }
 
     /// `path`, or the first directory above it that was there before the run.
-    fn existing<'p>(&self, path: &'p str) -> &'p str {
+    fn existing(&self, path: &'a str) -> &'a str {
         let path = trimmed(path);
         // The whole way up: a directory can have been made under a name that is not told itself.
-        let way = std::iter::once(path).chain(above_of(path));
-        way.filter(|path| self.made.contains(path)).last().map_or(path, parent)
+        let directory = parent(path);
+        let (known, mut made) = self.looked_up.get();
+        if known != directory {
+            let way = std::iter::once(directory).chain(above_of(directory));
+            made = way.filter(|above| self.made.contains(above)).last();
+            self.looked_up.set((directory, made));
+        }
+        made.or_else(|| self.made.get(path).copied()).map_or(path, parent)
     }
 }
 
@@ -342,21 +365,26 @@ fn parent(path: &str) -> &str {
 /// A name of the identity as a policy spells it: its own variables kept, what was folded as `*`. `None` when it is no
 /// path.
 fn policy_path(name: &str) -> Option<String> {
-    let (mut out, rest) = match name.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
-        Some((variable @ ("WORKDIR" | "HOME" | "TMPDIR" | "CALLER_TMPDIR" | "RUNTIME_DIR"), rest)) => {
-            (format!("${{{variable}}}"), rest)
+    let (begin, rest) = match name.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+        Some(("WORKDIR" | "HOME" | "TMPDIR" | "CALLER_TMPDIR" | "RUNTIME_DIR", rest)) => {
+            (&name[..name.len() - rest.len()], rest)
         }
-        Some(("CGROUP" | "CGROUP_PARENT", rest)) => ("/sys/fs/cgroup/**".to_owned(), rest),
-        None if name.starts_with('/') => (String::new(), name),
+        Some(("CGROUP" | "CGROUP_PARENT", rest)) => ("/sys/fs/cgroup/**", rest),
+        None if name.starts_with('/') => ("", name),
         Some(_) | None => return None,
     };
-    out.push_str(&globbed(rest));
+    let mut out = String::with_capacity(begin.len() + rest.len());
+    out.push_str(begin);
+    globbed(rest, &mut out);
     Some(out)
 }
 
-/// Text of a name with `*` written out and each variable as `*`.
-fn globbed(text: &str) -> String {
-    let mut out = String::new();
+/// Appends the text of a name with `*` written out and each variable as `*`.
+fn globbed(text: &str, out: &mut String) {
+    if !text.bytes().any(|byte| matches!(byte, b'$' | b'*' | b'[')) {
+        out.push_str(text);
+        return;
+    }
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         out.push_str(&literal(&rest[..at]));
@@ -367,7 +395,6 @@ fn globbed(text: &str) -> String {
         rest = rest[at..].split_once('}').map_or("", |(_, rest)| rest);
     }
     out.push_str(&literal(rest));
-    out
 }
 
 /// Text without anything that a policy takes for a pattern, or for a mistaken one.
@@ -397,7 +424,9 @@ fn net_rule(net: &NetEffect) -> Option<String> {
         return match address.strip_prefix('@') {
             // A rule for an abstract name has one `*`, at its end.
             Some(name) => {
-                let name = globbed(name);
+                let mut text = String::new();
+                globbed(name, &mut text);
+                let name = text;
                 let end = name.find('*').map_or(name.len(), |star| star + 1);
                 Some(format!("unix:@{}", &name[..end]))
             }
@@ -421,6 +450,9 @@ fn without_covered(rules: &BTreeMap<String, BTreeSet<Grant>>) -> BTreeMap<String
     let includes = |above: &BTreeSet<Grant>, grant: Grant| {
         above.contains(&grant) || (grant == Grant::List && above.contains(&Grant::Read))
     };
+    // Asked for each directory above each rule.
+    let known: HashMap<&str, &BTreeSet<Grant>> =
+        rules.iter().map(|(path, grants)| (path.as_str(), grants)).collect();
     let mut kept = BTreeMap::new();
     for (path, grants) in rules {
         let grants: BTreeSet<Grant> = grants
@@ -428,7 +460,7 @@ fn without_covered(rules: &BTreeMap<String, BTreeSet<Grant>>) -> BTreeMap<String
             .copied()
             .filter(|grant| {
                 let is_read = *grant == Grant::List && grants.contains(&Grant::Read);
-                let mut above = above_of(path).filter_map(|above| rules.get(above));
+                let mut above = above_of(path).filter_map(|above| known.get(above));
                 !is_read && !above.any(|above| includes(above, *grant))
             })
             .collect();

@@ -9,6 +9,8 @@ use crate::evidence::{Evidence, identity};
 pub enum Basis<'a> {
     /// The evidence of the run itself.
     Run,
+    /// The same, where the digest of its identity is known.
+    Known(&'a Digest),
     /// A bundle, which does not hold all of it.
     Bundle(&'a BundleFacts),
 }
@@ -17,7 +19,7 @@ impl<'a> Basis<'a> {
     /// Whether a part is told. What is not must not be shown as if there had been none.
     pub fn has(self, part: Part) -> bool {
         match self {
-            Self::Run => true,
+            Self::Run | Self::Known(_) => true,
             Self::Bundle(facts) => !facts.missing.contains(&part),
         }
     }
@@ -26,6 +28,7 @@ impl<'a> Basis<'a> {
     pub fn run_id(self, evidence: &Evidence) -> String {
         match self {
             Self::Run => identity::run_id(&identity::digest(&evidence.identity)),
+            Self::Known(digest) => identity::run_id(digest),
             Self::Bundle(facts) => facts.run_id.clone(),
         }
     }
@@ -33,7 +36,7 @@ impl<'a> Basis<'a> {
     /// The bundle, where it is one.
     pub fn bundle(self) -> Option<&'a BundleFacts> {
         match self {
-            Self::Run => None,
+            Self::Run | Self::Known(_) => None,
             Self::Bundle(facts) => Some(facts),
         }
     }

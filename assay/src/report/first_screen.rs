@@ -130,7 +130,7 @@ pub fn held(evidence: &Evidence, basis: Basis<'_>) -> Line {
     };
     match (&observed.policy_digest, basis) {
         (Some(digest), _) => line.words(", policy ").name(short_digest(digest)).words("."),
-        (None, Basis::Run) => line.words(", policy none."),
+        (None, Basis::Run | Basis::Known(_)) => line.words(", policy none."),
         (None, Basis::Bundle(_)) => line.words(", policy not told."),
     }
 }

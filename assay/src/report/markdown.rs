@@ -14,7 +14,7 @@ use super::first_screen::{self, Line, Piece, Section, is_reading};
 use super::forest::{Forest, ended};
 use crate::evidence::retold::Part;
 use crate::evidence::{Evidence, ProcessFacts};
-use crate::profile::effect::Effect;
+use crate::profile::effect::{Effect, FsEffect};
 
 /// The most entries of a list on the first screen.
 const FIRST: usize = 10;
@@ -80,15 +80,20 @@ fn list(out: &mut dyn Write, section: &Section) -> io::Result<()> {
     Ok(())
 }
 
-/// A table; what does not fit is counted.
-fn table(out: &mut dyn Write, head: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
+/// A table; what does not fit is counted, and not made.
+fn table(
+    out: &mut dyn Write,
+    head: &[&str],
+    rows: impl ExactSizeIterator<Item = Vec<String>>,
+) -> io::Result<()> {
+    let count = rows.len();
     writeln!(out, "| {} |", head.join(" | "))?;
     writeln!(out, "|{}", " --- |".repeat(head.len()))?;
-    for row in rows.iter().take(ROWS) {
+    for row in rows.take(ROWS) {
         writeln!(out, "| {} |", row.join(" | "))?;
     }
-    if rows.len() > ROWS {
-        writeln!(out, "\n{} more are in the evidence.", rows.len() - ROWS)?;
+    if count > ROWS {
+        writeln!(out, "\n{} more are in the evidence.", count - ROWS)?;
     }
     Ok(())
 }
@@ -133,60 +138,74 @@ fn programs(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     if rows.is_empty() {
         return writeln!(out, "None was seen to start.");
     }
-    table(out, &["program", "result", "starts", "digest"], &rows)
+    table(out, &["program", "result", "starts", "digest"], rows.into_iter())
 }
+
+/// A place that was read, and the result.
+type Read<'a> = (&'a str, &'a str);
 
 fn files(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()> {
     writeln!(out, "\n## Files\n")?;
     let facts = &evidence.observed.effects;
     let mut changed = Vec::new();
-    let mut read: BTreeMap<(String, &str), (usize, u64)> = BTreeMap::new();
+    let mut read: BTreeMap<Read, (usize, u64)> = BTreeMap::new();
+    // What lies together comes together, and is added up before its place is looked for.
+    let mut near: Option<(Read, (usize, u64))> = None;
     for (effect, facts) in facts {
         let Effect::Fs(fs) = effect else { continue };
-        if is_reading(fs) {
-            let place = read.entry((reading_place(fs.path.as_str()), fs.result.as_str())).or_default();
-            place.0 += 1;
-            place.1 += facts.hits;
-        } else {
-            let to = fs.to.as_ref().map(|to| cell(to.as_str())).unwrap_or_default();
-            changed.push(vec![
-                fs.op.as_str().to_owned(),
-                cell(fs.path.as_str()),
-                to,
-                fs.result.as_str().to_owned(),
-                times(facts.hits),
-            ]);
+        if !is_reading(fs) {
+            changed.push((fs, facts.hits));
+            continue;
         }
+        let place = (reading_place(fs.path.as_str()), fs.result.as_str());
+        match &mut near {
+            Some((known, sums)) if *known == place => add(sums, (1, facts.hits)),
+            _ => {
+                if let Some((place, sums)) = near.replace((place, (1, facts.hits))) {
+                    add(read.entry(place).or_default(), sums);
+                }
+            }
+        }
+    }
+    if let Some((place, sums)) = near {
+        add(read.entry(place).or_default(), sums);
     }
     writeln!(out, "### Changed\n")?;
     if changed.is_empty() {
         writeln!(out, "Nothing.")?;
     } else {
-        table(out, &["what", "name", "to", "result", "times"], &changed)?;
+        let row = |(fs, hits): &(&FsEffect, u64)| {
+            let to = fs.to.as_ref().map(|to| cell(to.as_str())).unwrap_or_default();
+            let what = fs.op.as_str().to_owned();
+            vec![what, cell(fs.path.as_str()), to, fs.result.as_str().to_owned(), times(*hits)]
+        };
+        table(out, &["what", "name", "to", "result", "times"], changed.iter().map(row))?;
     }
     writeln!(out, "\n### Read and listed\n")?;
     if read.is_empty() {
         return writeln!(out, "Nothing.");
     }
-    let rows: Vec<Vec<String>> = read
-        .into_iter()
-        .map(|((place, result), (names, hits))| {
-            vec![cell(&place), names.to_string(), result.to_owned(), times(hits)]
-        })
-        .collect();
-    table(out, &["where", "names", "result", "times"], &rows)
+    let rows = read.into_iter().map(|((place, result), (names, hits))| {
+        vec![cell(place), names.to_string(), result.to_owned(), times(hits)]
+    });
+    table(out, &["where", "names", "result", "times"], rows)
+}
+
+fn add(sums: &mut (usize, u64), more: (usize, u64)) {
+    sums.0 += more.0;
+    sums.1 += more.1;
 }
 
 /// Reads are told by system directory, or by the directory they are in.
-fn reading_place(path: &str) -> String {
+fn reading_place(path: &str) -> &str {
     for system in ["/usr/lib", "/usr/share", "/usr/include", "/usr", "/lib", "/opt", "/proc", "/sys"] {
         if path.strip_prefix(system).is_some_and(|rest| rest.starts_with('/')) {
-            return system.to_owned();
+            return system;
         }
     }
     match path.rfind('/') {
-        Some(0) | None => path.to_owned(),
-        Some(slash) => path[..slash].to_owned(),
+        Some(0) | None => path,
+        Some(slash) => &path[..slash],
     }
 }
 
@@ -230,8 +249,7 @@ fn about(out: &mut dyn Write, evidence: &Evidence, basis: Basis<'_>) -> io::Resu
     facts.extend(observed.host.iter().map(|(name, text)| (name.clone(), text.clone())));
     facts.extend(observed.versions.iter().map(|(name, text)| (name.clone(), text.clone())));
     facts.extend(observed.counters.iter().map(|(name, count)| (name.clone(), count.to_string())));
-    let rows: Vec<Vec<String>> = facts.iter().map(|(name, text)| vec![cell(name), cell(text)]).collect();
-    table(out, &["what", "value"], &rows)?;
+    table(out, &["what", "value"], facts.iter().map(|(name, text)| vec![cell(name), cell(text)]))?;
     let mut folds: BTreeMap<&str, usize> = BTreeMap::new();
     for fold in &observed.folded {
         *folds.entry(fold.rule.as_ref()).or_default() += 1;

@@ -11,6 +11,7 @@ use super::inheritance::Inheritance;
 use super::outcome::ChildEnd;
 use super::recorder::{Ended, ObserverEnd, Record};
 use super::withheld::Withheld;
+use crate::canon::digest::Digest;
 use crate::evidence::{Component, Coverage, Degradation, ENDED_COUNTER, Evidence, Observed, identity};
 use crate::observe::kernel::counted::Counted;
 use crate::observe::kernel::counted::Counters;
@@ -263,8 +264,8 @@ pub struct Tally {
     pub denied: usize,
 }
 
-/// Counts; `None` when nothing was observed.
-pub fn tally(evidence: &Evidence) -> Option<Tally> {
+/// Counts, where this is the digest of the identity; `None` when nothing was observed.
+pub fn tally(evidence: &Evidence, digest: &Digest) -> Option<Tally> {
     if evidence.coverage.ledger.is_unobserved {
         return None;
     }
@@ -273,7 +274,7 @@ pub fn tally(evidence: &Evidence) -> Option<Tally> {
         effects().filter(|effect| effect.result() == EffectResult::Ok && is_one(effect)).count()
     };
     Some(Tally {
-        run_id: identity::run_id(&identity::digest(&evidence.identity)),
+        run_id: identity::run_id(digest),
         written: happened(
             |effect| matches!(effect, Effect::Fs(fs) if !matches!(fs.op, FsOp::Read | FsOp::List)),
         ),

@@ -36,7 +36,7 @@ use crate::observe::kernel::answers::NamesWanted;
 use crate::policy::check::{Denial, path_of_name};
 use crate::policy::telling::{self, Told};
 use crate::policy::{
-    Context, Files, Policy, Request, Verdict, judge, judge_effect_at, judge_with_port, load, load_builtin,
+    Context, Files, Judge, Policy, Request, Verdict, judge, judge_with_port, load, load_builtin,
 };
 use crate::profile::barriers::Barriers;
 use crate::profile::effect::{Effect, EffectResult, FsEffect, FsOp};
@@ -272,8 +272,9 @@ impl Hold {
         let roots = roots_of(evidence);
         let folds = &evidence.observed.folded;
         let paths = LazyCell::new(|| Paths::of(folds, &roots));
+        let mut judge = Judge::new(&self.policy, &roots);
         for (effect, facts) in &mut evidence.observed.effects {
-            let verdict = self.verdict_by_number(effect, facts, &roots, details);
+            let verdict = self.verdict_by_number(effect, facts, &roots, details, &mut judge);
             facts.is_authorised = Some(verdict.is_allowed());
             if result_of(effect) == EffectResult::Denied {
                 let is_in_the_way = facts.denied_by == Some("policy");
@@ -305,6 +306,7 @@ impl Hold {
     /// What the policy stopped, and what happened without its authority: a line for what one rule would allow.
     pub fn sentences(&self, evidence: &Evidence) -> Vec<String> {
         let roots = roots_of(evidence);
+        let mut judge = Judge::new(&self.policy, &roots);
         let (mut denials, mut held) = (Vec::new(), Vec::new());
         for (effect, facts) in &evidence.observed.effects {
             let was_denied = result_of(effect) == EffectResult::Denied;
@@ -316,7 +318,7 @@ impl Hold {
             if !tells {
                 continue;
             }
-            let Verdict::Denied(denial) = self.verdict(effect, &facts.addresses, &roots) else {
+            let Verdict::Denied(denial) = self.verdict(effect, &facts.addresses, &roots, &mut judge) else {
                 let by = facts.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
                 let what = named(effect);
                 let why = facts.refused.as_ref().map_or("", |refused| &refused.remedy);
@@ -344,23 +346,32 @@ impl Hold {
         facts: &EffectFacts,
         roots: &[(String, Vec<u8>)],
         details: &Details,
+        judge: &mut Judge<'_>,
     ) -> Verdict {
-        let numbers = details.ports.get(effect).into_iter().flatten();
+        // Few have any, and every effect is asked about.
+        let is_told = matches!(effect, Effect::Net(_));
+        let numbers = is_told.then(|| details.ports.get(effect)).flatten().into_iter().flatten();
         let verdicts: Vec<_> =
             numbers.filter_map(|number| judge_with_port(&self.policy, effect, *number, roots)).collect();
         match verdicts.first() {
             Some(first) if verdicts.iter().all(Verdict::is_allowed) => first.clone(),
-            _ => self.verdict(effect, &facts.addresses, roots),
+            _ => self.verdict(effect, &facts.addresses, roots, judge),
         }
     }
 
-    fn verdict(&self, effect: &Effect, addresses: &BTreeSet<IpAddr>, roots: &[(String, Vec<u8>)]) -> Verdict {
+    fn verdict(
+        &self,
+        effect: &Effect,
+        addresses: &BTreeSet<IpAddr>,
+        roots: &[(String, Vec<u8>)],
+        judge: &mut Judge<'_>,
+    ) -> Verdict {
         if let Effect::Fs(FsEffect { op: FsOp::Write, path, result: EffectResult::Ok, .. }) = effect
             && self.given.contains(&path_of_name(path, roots))
         {
             return Verdict::Allowed { rule: "given open for writing".into(), place: None };
         }
-        judge_effect_at(&self.policy, effect, addresses, roots)
+        judge.effect_at(effect, addresses)
     }
 
     /// Takes the network programs away again: the run is over.

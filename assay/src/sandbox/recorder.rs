@@ -354,7 +354,6 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
     told.losses = assemble::loss_sentences(&record.ledger);
     if let Some(canonical) = canonical {
         let (evidence, launch) = assemble::evidence(ended, record, canonical, withheld);
-        told.tally = assemble::tally(&evidence);
         // As the record has them: one may be that there is none.
         told.degradations.clone_from(&evidence.identity.degradations);
         told.unauthorised = assemble::unauthorised(&evidence);
@@ -362,7 +361,8 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
         told.sentences = ended.hold.sentences(&evidence);
         told.launch = launch;
         told.sentences.extend(assemble::departures(&evidence));
-        writing::write(&evidence, ended, targets, &mut told);
+        let digest = writing::write(&evidence, ended, targets, &mut told);
+        told.tally = assemble::tally(&evidence, &digest);
     }
     told
 }

@@ -2,9 +2,11 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::artifact::{ArtifactError, Target, Written};
 use super::recorder::{Ended, ObserverEnd, Recorded, Targets};
+use crate::canon::digest::Digest;
 use crate::enforce::status::brief;
 use crate::evidence::Evidence;
 use crate::evidence::bundle;
@@ -16,17 +18,21 @@ use crate::profile::suggest::protect::Protected;
 use crate::report::basis::Basis;
 use crate::report::{html, markdown};
 
-/// Writes what was asked for; tells what is in place and what is not.
-pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) {
+/// Writes what was asked for; tells what is in place and what is not. What comes back is the digest of the identity.
+pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) -> Digest {
+    // Whoever needs it first computes it, once for all of them.
+    let known = OnceLock::new();
+    let digest = || known.get_or_init(|| identity::digest(&evidence.identity));
     // The bundle takes as long as all the others together.
     std::thread::scope(|scope| {
         let bundle = match targets.of("bundle") {
             Some(Ok(target)) => Some(
-                std::thread::Builder::new().spawn_scoped(scope, || bundle(evidence, ended, target, targets)),
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, || bundle(evidence, digest(), ended, target, targets)),
             ),
             Some(Err(_)) | None => None,
         };
-        write_files(evidence, ended, targets, recorded);
+        write_files(evidence, &digest, ended, targets, recorded);
         match (bundle, targets.of("bundle")) {
             (Some(Ok(thread)), _) => match thread.join() {
                 Ok(written) => keep("bundle", written, recorded),
@@ -34,49 +40,67 @@ pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &m
             },
             // There may be no thread to be had.
             (Some(Err(_)), Some(Ok(target))) => {
-                let written = self::bundle(evidence, ended, target, targets);
+                let written = self::bundle(evidence, digest(), ended, target, targets);
                 keep("bundle", written, recorded);
             }
             (Some(Err(_)) | None, _) => {}
         }
     });
+    *digest()
 }
 
 fn bundle(
     evidence: &Evidence,
+    digest: &Digest,
     ended: &Ended,
     target: &Target,
     targets: &Targets,
 ) -> Result<Written, ArtifactError> {
     let emission = emission(ended.request.artifacts.epoch);
-    target.write(targets.owner, |out| bundle::write(evidence, &emission, out).map(drop))
+    target.write(targets.owner, |out| bundle::write_known(evidence, digest, &emission, out).map(drop))
 }
 
-fn write_files(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) {
-    if let (Some(Ok(target)), Some(profile)) = (targets.of("evidence"), &ended.request.artifacts.profile) {
+fn write_files<'a>(
+    evidence: &Evidence,
+    digest: &dyn Fn() -> &'a Digest,
+    ended: &Ended,
+    targets: &Targets,
+    recorded: &mut Recorded,
+) {
+    let profile = ended.request.artifacts.profile.as_ref();
+    // What takes no digest goes first: somebody else is computing it.
+    let policy =
+        || suggest::suggest(&evidence.identity.effects, &evidence.observed.folded, &protected(evidence));
+    let policy = matches!(targets.of("profile"), Some(Ok(_))).then(policy);
+    if let (Some(Ok(target)), Some(profile)) = (targets.of("evidence"), profile) {
         let format = profile.format;
-        keep("evidence", target.write(targets.owner, |out| wire::write_to(out, evidence, format)), recorded);
+        let written = target.write(targets.owner, |out| wire::write_to(out, evidence, digest(), format));
+        keep("evidence", written, recorded);
     }
-    if let (Some(Ok(target)), Some(profile)) = (targets.of("profile"), &ended.request.artifacts.profile) {
+    if let (Some(Ok(target)), Some(profile), Some(policy)) = (targets.of("profile"), profile, policy) {
         let identity = &evidence.identity;
-        let run_id = identity::run_id(&identity::digest(identity));
-        let policy = suggest::suggest(&identity.effects, &evidence.observed.folded, &protected(evidence));
+        let run_id = identity::run_id(digest());
         let mut comments = suggest::comments(&policy, &identity.command, &run_id, &identity.effects);
         comments.notes = caveats(evidence, ended);
         let text = policy.write(&comments, profile.format);
         keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
     }
     if let Some(Ok(target)) = targets.of("report") {
-        keep("report", target.write(targets.owner, |out| report(out, evidence, target.path())), recorded);
+        let basis = Basis::Known(digest());
+        keep(
+            "report",
+            target.write(targets.owner, |out| report(out, evidence, basis, target.path())),
+            recorded,
+        );
     }
 }
 
 /// The report as its name asks for it.
-fn report(out: &mut dyn Write, evidence: &Evidence, path: &Path) -> io::Result<()> {
+fn report(out: &mut dyn Write, evidence: &Evidence, basis: Basis<'_>, path: &Path) -> io::Result<()> {
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     match ending.as_deref() {
-        Some("html" | "htm") => html::write(out, evidence, Basis::Run),
-        Some(_) | None => markdown::write(out, evidence, Basis::Run),
+        Some("html" | "htm") => html::write(out, evidence, basis),
+        Some(_) | None => markdown::write(out, evidence, basis),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Denial, Inet, Verdict, denied_by, fs_remedy, judge_family, judge_file, not_allowed};
+use super::{Denial, Inet, Rules, Verdict, denied_by, fs_remedy, judge_family, judge_file, not_allowed};
 use crate::policy::net::{IpNet, LOCALHOST, NetRule, Target};
 use crate::policy::rule::{Access, PathRule, Policy};
 use crate::profile::effect::{NetEffectOp, bracketed};
@@ -104,7 +104,7 @@ pub(super) fn judge_unix_path(policy: &Policy, verb: &str, path: &[u8]) -> Verdi
     if let Some(rule) = policy.net_allow.iter().find(|rule| rule.applies_to_unix_path(path)) {
         return Verdict::Allowed { rule: rule.text.clone(), place: Some(rule.place.clone()) };
     }
-    match judge_file(policy, Access::Write, path) {
+    match judge_file(Rules::all(policy), Access::Write, path) {
         Verdict::Denied(Denial { rule: Some((text, place)), .. }) => denied_by(what(), &text, &place),
         // The name is made as a file's is: the directory is what can be granted, and then the socket needs no rule.
         Verdict::Denied(_) if matches!(verb, "bind" | "listen on") => {

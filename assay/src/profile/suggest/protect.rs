@@ -57,9 +57,8 @@ impl Protected {
 pub struct Touched<'a>(Vec<&'a Protected>);
 
 impl<'a> Touched<'a> {
-    /// Those that `effects` touched.
-    pub fn by(effects: &[&Effect], protected: &'a [Protected]) -> Self {
-        let used = Used::by(effects);
+    /// Those that a run used.
+    pub fn by(used: &Used<'_>, protected: &'a [Protected]) -> Self {
         Self(protected.iter().filter(|one| !one.is_write_only && !used.at(one).is_empty()).collect())
     }
 
@@ -74,35 +73,25 @@ impl<'a> Touched<'a> {
     }
 }
 
-/// What a run did at which name: the access that it needs there.
-struct Used<'a> {
-    by_name: BTreeMap<&'a str, BTreeSet<Grant>>,
-    /// Effects that give or take a name.
-    moves: Vec<&'a FsEffect>,
+/// What a run did at which name: the access that it needs there. There may be very many names, and few of them are near
+/// a protected path.
+pub struct Used<'a> {
+    /// In order; a name can stand here several times.
+    accesses: Vec<(&'a str, Grant)>,
+    /// Names that were given or taken, in order.
+    moved: Vec<&'a str>,
+    /// The two names of each move or link, both ways, in order.
+    pairs: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Used<'a> {
-    fn by(effects: &[&'a Effect]) -> Self {
-        let mut used = Self { by_name: BTreeMap::new(), moves: Vec::new() };
+    /// By these effects.
+    pub fn by(effects: &[&'a Effect]) -> Self {
+        let mut used =
+            Self { accesses: Vec::with_capacity(effects.len()), moved: Vec::new(), pairs: Vec::new() };
         for effect in effects {
             match effect {
-                Effect::Fs(fs) => {
-                    let grant = match fs.op {
-                        FsOp::Read => Grant::Read,
-                        FsOp::List => Grant::List,
-                        _ => Grant::Write,
-                    };
-                    let to = fs.to.as_ref().filter(|_| fs.op != FsOp::Symlink);
-                    for name in std::iter::once(&fs.path).chain(to) {
-                        used.add(name.as_str(), grant);
-                    }
-                    if fs.op == FsOp::Link {
-                        used.add(fs.path.as_str(), Grant::Read);
-                    }
-                    if matches!(fs.op, FsOp::Rename | FsOp::Link | FsOp::Delete) {
-                        used.moves.push(fs);
-                    }
-                }
+                Effect::Fs(fs) => used.file(fs),
                 Effect::Exec(exec) => used.add(exec.path.as_str(), Grant::Execute),
                 // A rule of `net` allows it, and a deny of the path would mask the socket.
                 Effect::Net(net) if net.proto == "unix" => {
@@ -113,12 +102,39 @@ impl<'a> Used<'a> {
                 Effect::Net(_) => {}
             }
         }
+        // Effects come in the order of their names, one operation after the other: that is merged, not sorted.
+        used.accesses.sort_by_key(|(name, _)| *name);
+        used.moved.sort_unstable();
+        used.pairs.sort_unstable();
         used
+    }
+
+    fn file(&mut self, fs: &'a FsEffect) {
+        let grant = match fs.op {
+            FsOp::Read => Grant::Read,
+            FsOp::List => Grant::List,
+            _ => Grant::Write,
+        };
+        let to = fs.to.as_ref().filter(|_| fs.op != FsOp::Symlink);
+        for name in std::iter::once(&fs.path).chain(to) {
+            self.add(name.as_str(), grant);
+        }
+        if fs.op == FsOp::Link {
+            self.add(fs.path.as_str(), Grant::Read);
+        }
+        if matches!(fs.op, FsOp::Rename | FsOp::Link | FsOp::Delete) {
+            let names = std::iter::once(&fs.path).chain(to).map(|name| name.as_str().trim_end_matches('/'));
+            self.moved.extend(names.clone());
+            let mut names = names;
+            if let (Some(from), Some(to)) = (names.next(), names.next()) {
+                self.pairs.extend([(from, to), (to, from)]);
+            }
+        }
     }
 
     fn add(&mut self, name: &'a str, grant: Grant) {
         let name = name.strip_prefix("deleted:").or_else(|| name.strip_prefix("unnamed:")).unwrap_or(name);
-        self.by_name.entry(name.trim_end_matches('/')).or_default().insert(grant);
+        self.accesses.push((name.trim_end_matches('/'), grant));
     }
 
     /// What was done at a path and beneath it.
@@ -127,24 +143,50 @@ impl<'a> Used<'a> {
         for path in one.names() {
             // Names that begin with it lie side by side, up to its `*` if it has one.
             let start = path.split('*').next().unwrap_or(path);
-            let near = self.by_name.range(start..).take_while(|(name, _)| name.starts_with(start));
-            grants.extend(near.filter(|(name, _)| reaches(path, name)).flat_map(|(_, grants)| grants));
-        }
-        for fs in &self.moves {
-            if names_of(fs).iter().any(|name| one.names().any(|path| is_beneath(path, name))) {
+            let first = self.accesses.partition_point(|(name, _)| *name < start);
+            let near = self.accesses[first..].iter().take_while(|(name, _)| name.starts_with(start));
+            grants.extend(near.filter(|(name, _)| reaches(path, name)).map(|(_, grant)| *grant));
+            // Whoever moves a directory moves what is in it.
+            if upwards(path).any(|above| self.moved.binary_search(&above).is_ok()) {
                 grants.extend(Grant::ALL);
             }
         }
         grants
     }
+
+    /// Whether a name was moved or linked across a directory above a path. A deny is held by mounts: nothing can be moved
+    /// or linked across the directories above it. For a secret that is so all the same: that a move fails is told, and can
+    /// be mended; that a secret lay open cannot.
+    fn crosses(&self, one: &Protected) -> bool {
+        let mut above = one.path.as_str();
+        while let Some((parent, _)) = above.rsplit_once('/') {
+            // A variable alone is a root, whose ancestors nobody pins.
+            if !parent.contains('/') {
+                break;
+            }
+            let first = self.pairs.partition_point(|(name, _)| *name < parent);
+            let mut near = self.pairs[first..].iter().take_while(|(name, _)| name.starts_with(parent));
+            if near.any(|(name, other)| is_beneath(name, parent) && !is_beneath(other, parent)) {
+                return true;
+            }
+            above = parent;
+        }
+        false
+    }
 }
 
-/// Adds denies for the protected paths that `profile` reaches and `effects` did not need.
-pub fn protect(profile: &mut Profile, effects: &[&Effect], protected: &[Protected]) {
-    let used = Used::by(effects);
+/// A path and the directories above it, up to the root, which is empty.
+fn upwards(path: &str) -> impl Iterator<Item = &str> {
+    let whole = path.trim_end_matches('/');
+    let above = whole.rmatch_indices('/').map(|(at, _)| whole[..at].trim_end_matches('/'));
+    std::iter::once(whole).chain(above)
+}
+
+/// Adds denies for the protected paths that `profile` reaches and the run did not need.
+pub fn protect(profile: &mut Profile, used: &Used<'_>, protected: &[Protected]) {
     let granted = Granted::by(profile);
     let denied =
-        protected.iter().filter_map(|one| Some((one.path.clone(), denied(&granted, &used, one)?))).collect();
+        protected.iter().filter_map(|one| Some((one.path.clone(), denied(&granted, used, one)?))).collect();
     profile.deny = denied;
 }
 
@@ -153,8 +195,7 @@ fn denied(granted: &Granted<'_>, used: &Used<'_>, one: &Protected) -> Option<BTr
     let granted = granted.over(one);
     let needed = used.at(one);
     if one.is_write_only {
-        let is_needed =
-            needed.contains(&Grant::Write) || used.moves.iter().any(|fs| crosses(&names_of(fs), one));
+        let is_needed = needed.contains(&Grant::Write) || used.crosses(one);
         return (granted.contains(&Grant::Write) && !is_needed).then(|| [Grant::Write].into());
     }
     if needed.is_empty() {
@@ -263,28 +304,6 @@ fn may_be_one(wanted: &str, name: &str) -> bool {
     left.ends_with(end)
 }
 
-fn names_of(fs: &FsEffect) -> Vec<&str> {
-    let to = fs.to.iter().filter(|_| fs.op != FsOp::Symlink);
-    std::iter::once(&fs.path).chain(to).map(|name| name.as_str().trim_end_matches('/')).collect()
-}
-
-/// A deny is held by mounts: nothing can be moved or linked across the directories above it. For a secret that is so
-/// all the same: that a move fails is told, and can be mended; that a secret lay open cannot.
-fn crosses(names: &[&str], one: &Protected) -> bool {
-    let mut above = one.path.as_str();
-    let mut crosses = false;
-    while let Some((parent, _)) = above.rsplit_once('/') {
-        // A variable alone is a root, whose ancestors nobody pins.
-        if !parent.contains('/') {
-            break;
-        }
-        let inside = names.iter().filter(|name| is_beneath(name, parent)).count();
-        crosses |= inside > 0 && inside < names.len();
-        above = parent;
-    }
-    crosses
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::super::effect::EffectResult;
@@ -308,7 +327,7 @@ mod tests {
         let protected =
             [("${WORKDIR}/.git/hooks", true), ("${WORKDIR}/CLAUDE.md", true), ("${HOME}/.ssh", false)]
                 .map(|(path, is_write_only)| Protected::new(path.into(), is_write_only, &BTreeMap::new()));
-        protect(&mut profile, &effects.iter().collect::<Vec<_>>(), &protected);
+        protect(&mut profile, &Used::by(&effects.iter().collect::<Vec<_>>()), &protected);
         profile.deny.into_keys().collect()
     }
 

@@ -37,7 +37,7 @@ pub(super) fn network(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()
     if rows.is_empty() {
         return writeln!(out, "None.");
     }
-    table(out, &["what", "protocol", "endpoint", "name", "addresses", "result", "times"], &rows)
+    table(out, &["what", "protocol", "endpoint", "name", "addresses", "result", "times"], rows.into_iter())
 }
 
 /// How often it connected to each end, and how much went there and came from there.
@@ -81,7 +81,7 @@ pub(super) fn traffic(out: &mut dyn Write, evidence: &Evidence) -> io::Result<()
         "bytes out",
         "bytes in",
     ];
-    table(out, &head, &rows)
+    table(out, &head, rows.into_iter())
 }
 
 /// Where its name is from, or which name was only claimed for its address; and what it was asked for besides.
