@@ -14,6 +14,7 @@ pub mod names;
 pub mod offsets;
 pub mod record;
 pub mod result;
+pub mod served;
 pub mod traffic;
 
 /// Version of everything in this crate; a saved stream carries it. Changed with any layout or number.

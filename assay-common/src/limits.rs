@@ -63,6 +63,9 @@ pub const REPEAT_STEPS: u32 = 64;
 /// but open files.
 pub const RING_BYTES: u32 = 32 * 1024 * 1024;
 
+/// The smallest ring that the kernel makes: a page of x86-64, the only machine that the calls are known for.
+pub const LEAST_RING_BYTES: u32 = 4096;
+
 /// The ring of the second witness, apart from the first's, so that what the one sends never costs the other a record.
 pub const WITNESS_RING_BYTES: u32 = 16 * 1024 * 1024;
 
@@ -94,6 +97,31 @@ pub const AIMS_LEN: u32 = 512;
 
 /// Processes of all runs alive at one time that are watched for leaving their group.
 pub const PROCESSES_LEN: u32 = 128 * 1024;
+
+/// Processes that left the group of their run and live, of all runs.
+pub const LEAVERS_LEN: u32 = 4096;
+
+/// Files that were open for writing before the run, and sockets.
+pub const INHERITED_LEN: u32 = 1024;
+
+/// The ring of a run that is served beside others. A run in 25 of its like fills a processor, so that it holds what the
+/// whole ring does for a run that has two; hundreds of them fit into a host's memory.
+pub const SERVED_RING_BYTES: u32 = 4 * 1024 * 1024;
+
+/// [`REPEAT_PLACES`] of such a run, of all processors together: 160 KiB.
+pub const SERVED_REPEAT_PLACES: u32 = 2048;
+
+/// [`PROCESSES_LEN`] of such a run, so that one with many processes leaves room for those of others.
+pub const SERVED_PROCESSES_LEN: u32 = 2048;
+
+/// [`LEAVERS_LEN`] of such a run.
+pub const SERVED_LEAVERS_LEN: u32 = 64;
+
+/// [`INHERITED_LEN`] of such a run.
+pub const SERVED_INHERITED_LEN: u32 = 256;
+
+/// [`TAKEN_LEN`] and [`AIMS_LEN`] of all such runs together: there are more tasks that may be interrupted on their way.
+pub const SERVED_CALLS_LEN: u32 = 2048;
 
 /// Descriptors of one message that are told one by one (`SCM_MAX_FD`).
 pub const RECEIVED_LEN: u32 = 253;

@@ -121,15 +121,23 @@ pub const PROGRAMS: [Program; 43] = [
     Program { name: "witness_send", place: Place::Hook("bpf_lsm_socket_sendmsg") },
 ];
 
-/// The ring of records.
+/// The ring of records, of the only run.
 pub const RING: &str = "RING";
+/// Array: slot → the ring of the run that has it.
+pub const RINGS: &str = "RINGS";
+/// Array: slot → the traffic of the run that has it, as [`TRAFFIC`].
+pub const TRAFFICS: &str = "TRAFFICS";
+/// Array: slot → [`crate::served::Served`].
+pub const SERVED: &str = "SERVED";
+/// One number, a section of its own: 0 while [`LEAVERS`] is empty.
+pub const LEAVING: &str = ".data.leaving";
 /// Hash: cgroup id → run number.
 pub const RUNS: &str = "RUNS";
 /// Hash: process id → run number, for processes that left the run's group.
 pub const LEAVERS: &str = "LEAVERS";
 /// Hash: process id → run number, for every process born into a run.
 pub const PROCESSES: &str = "PROCESSES";
-/// Hash: (device, inode) → 1 while not written, for files that were open for writing before the run; 0 for sockets.
+/// Hash: (device, run, inode) → 1 while not written, for files that were open for writing before the run; 0 for sockets.
 pub const INHERITED: &str = "INHERITED";
 /// Tail-call table.
 pub const TAILS: &str = "TAILS";
@@ -151,9 +159,9 @@ pub const REPEATS: &str = "REPEATS";
 pub const REPEATED: &str = "REPEATED";
 /// Per-processor counters of calls that failed for want of their object and were not sent, by operation and errno.
 pub const FAILED: &str = "FAILED";
-/// Hash: end → what went there and came from there.
+/// Hash: end → what went there and came from there, of the only run.
 pub const TRAFFIC: &str = "TRAFFIC";
-/// One element: the traffic of ends that had no room; its `begun` is how many packets began one.
+/// Array: slot → the traffic of ends that had no room; its `begun` is how many packets began one.
 pub const BEYOND: &str = "BEYOND";
 /// Global: field offsets.
 pub const OFFSETS: &str = "OFFSETS";
@@ -187,8 +195,11 @@ pub const WITNESS_TAKEN: &str = "WITNESS_TAKEN";
 pub const WITNESS_TALLY: &str = "WITNESS_TALLY";
 
 /// Every map of the object.
-pub const MAPS: [&str; 26] = [
+pub const MAPS: [&str; 29] = [
     RING,
+    RINGS,
+    TRAFFICS,
+    SERVED,
     RUNS,
     LEAVERS,
     PROCESSES,

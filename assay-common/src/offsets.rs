@@ -220,9 +220,6 @@ offsets! {
     msg_name = "msghdr"."msg_name"; witness,
 }
 
-/// The number of a run that has an observer of its own.
-pub const ONLY_RUN: u32 = 1;
-
 /// Settings of one load, a global of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "user", derive(zerocopy::IntoBytes, zerocopy::Immutable))]
@@ -252,6 +249,16 @@ pub struct Settings {
     pub hears_addresses: u32,
     /// A number that nobody can know: see `assay-ebpf/src/again.rs`.
     pub seed: u64,
-    /// The group of the only run, whose number is [`ONLY_RUN`]; 0 when there are several, which a map tells.
+    /// The group of the only run, whose number is [`crate::served::ONLY_RUN`].
     pub group: u64,
+    /// The group whose children are the groups of runs, where there are [`Settings::slots`].
+    pub parent: u64,
+    /// How many runs are served at once, each with settings of its own ([`crate::served::Served`]); 0 for the only one.
+    pub slots: u32,
+    /// Places where repeats are counted, of all processors together, for one run.
+    pub slot_places: u32,
+    /// How many processes of one run are watched for leaving its group.
+    pub processes: u32,
+    /// How many that have left are a run's still.
+    pub leavers: u32,
 }

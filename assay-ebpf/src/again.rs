@@ -13,14 +13,16 @@
 use assay_common::calls::Op;
 use assay_common::kind::SectionTag;
 use assay_common::limits::REPEAT_STEPS;
-use assay_common::loss::{FAILURES, failed};
+use assay_common::loss::{COUNTERS, FAILURES, failed};
 use assay_common::record::{FMODE_CREATED, Repeat, RepeatEntry};
+use assay_common::served::slot_of;
 use aya_ebpf::helpers::generated::bpf_get_smp_processor_id;
 
 use crate::chain::{add_facts_of, is_own_root};
-use crate::emit::{count, scratch};
+use crate::emit::{count, count_at, scratch};
 use crate::kernel::{Context, each, file_of, off, place_of, read, setting};
-use crate::maps::{FAILED, HAS_STARTED, REPEATED, REPEATS};
+use crate::maps::{FAILED, REPEATED, REPEATS};
+use crate::served::{has_begun, of_run};
 
 const FMODE_WRITE: u32 = 2;
 const O_ACCMODE: u64 = 3;
@@ -50,24 +52,12 @@ pub struct Again {
     begun: u64,
 }
 
-/// A program was started: from here on acts may be counted.
-#[inline(always)]
-pub fn begin() {
-    // SAFETY: a flag that only goes up; who reads it a moment too early sends what could be counted.
-    unsafe { core::ptr::write_volatile(&raw mut HAS_STARTED, 1) };
-}
-
-#[inline(always)]
-fn has_begun() -> bool {
-    // SAFETY: see `begin`.
-    unsafe { core::ptr::read_volatile(&raw const HAS_STARTED) != 0 }
-}
-
 /// Whether a call that failed is one that did nothing, for want of its object, and is counted here.
 #[inline(always)]
-pub fn is_counted_failure(op: u16, ret: i64, flags: u64) -> bool {
+pub fn is_counted_failure(op: u16, ret: i64, flags: u64, run: u32) -> bool {
     // Acts on names of files; the others are few, or tell something by failing.
-    if setting!(failures) != failed::COUNTED || op == 0 || op > Op::Removexattr as u16 || !has_begun() {
+    if of_run!(run, failures) != failed::COUNTED || op == 0 || op > Op::Removexattr as u16 || !has_begun(run)
+    {
         return false;
     }
     // Told apart by userspace: an open that would have had no effect.
@@ -81,7 +71,8 @@ pub fn is_counted_failure(op: u16, ret: i64, flags: u64) -> bool {
     } else {
         return false;
     };
-    count(&FAILED, u32::from(op) * FAILURES.len() as u32 + which);
+    let places = COUNTERS * FAILURES.len() as u32;
+    count_at(&FAILED, slot_of(run) * places + u32::from(op) * FAILURES.len() as u32 + which);
     true
 }
 
@@ -91,7 +82,7 @@ pub fn is_counted_open(fd: i64, flags: u64, nr: u64, run: u32) -> bool {
     let Some(scratch) = scratch() else { return false };
     scratch.again.is_new = 0;
     // Only opens for reading: what may have been changed is told each time. Flags above 32 bits are openat2's own.
-    if setting!(counts_repeats) == 0 || flags & O_ACCMODE != 0 || flags >> 32 != 0 || !has_begun() {
+    if of_run!(run, counts_repeats) == 0 || flags & O_ACCMODE != 0 || flags >> 32 != 0 || !has_begun(run) {
         return false;
     }
     core::hint::black_box(count_open(fd as u32, flags as u32, nr as u32, run)) != 0
@@ -133,13 +124,14 @@ extern "C" fn count_open(fd: u32, flags: u32, nr: u32, run: u32) -> u32 {
     // SAFETY: the helper has no preconditions.
     let processor = unsafe { bpf_get_smp_processor_id() };
     let places = setting!(repeat_places);
-    let index = processor * places + (place as u32 & (places - 1));
+    let first = slot_of(run) * setting!(slot_places) + processor * places;
+    let index = first + (place as u32 & (places - 1));
     let Some(entry) = REPEATS.get_ptr_mut(index) else { return 0 };
     // SAFETY: this processor's own element, with preemption off.
     let entry: &mut RepeatEntry = unsafe { &mut *entry };
     if is_same(&entry.key, &key) {
         entry.count += 1;
-        count(&REPEATED, Op::Open as u32);
+        count(&REPEATED, run, Op::Open as u32);
         return 1;
     }
     scratch.again.key = key;

@@ -16,6 +16,7 @@ use aya_ebpf::maps::lpm_trie::Key;
 use aya_ebpf::programs::SkBuffContext;
 use core::ffi::c_void;
 
+use crate::kernel::setting;
 use crate::maps::{ADDRESSES, CLASSES, Given, QUESTION, Question, SERVERS, STREAMS};
 use crate::packet::{self, DOMAIN};
 
@@ -57,7 +58,7 @@ fn read(ctx: &SkBuffContext) -> Option<bool> {
     let (server, sequence) = (packet::mapped(&facts), facts.sequence);
     // SAFETY: a value that nobody writes once the run has begun.
     let denies = *unsafe { SERVERS.get(&server) }? == SERVER_DENIES;
-    if !packet::is_home(ctx) {
+    if !packet::is_home(ctx, setting!(netns)) {
         return None;
     }
     if head.protocol != packet::TCP {

@@ -14,11 +14,11 @@ use aya_ebpf::programs::RawTracePointContext;
 use crate::chain::{put_chain, put_facts};
 use crate::emit::{scratch, submit};
 use crate::kernel::{
-    current_task, file_of, off, place_of, read, read_into, read_user, root_directory, setting,
-    working_directory,
+    current_task, file_of, off, place_of, read, read_into, read_user, root_directory, working_directory,
 };
 use crate::maps::{TAILS, mode};
 use crate::scope;
+use crate::served::of_run;
 use crate::start::{Text, Which, directory, mode_for, prepare};
 
 /// `openat2`, by either entry.
@@ -81,7 +81,7 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     }
     // Nothing was open for writing before the run, mostly. Most calls of most programs end here.
     let either = EITHER_TABLE[in_table(nr)];
-    if either == either::NOTHING || either == either::WRITES && setting!(watch_writes) == 0 {
+    if either == either::NOTHING || either == either::WRITES && of_run!(member.run, watch_writes) == 0 {
         return 0;
     }
     let is_compat = read::<u32>(current_task() + off!(task_status)) & TS_COMPAT != 0;
@@ -90,7 +90,7 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     if call.shape == Shape::None as u8 && !(is_compat && nr == SOCKETCALL) {
         return 0;
     }
-    if call.op == Op::Write as u16 && setting!(watch_writes) == 0 {
+    if call.op == Op::Write as u16 && of_run!(member.run, watch_writes) == 0 {
         return 0;
     }
     // To where the socket is connected, which is known: the most frequent of all calls on sockets.
@@ -131,13 +131,18 @@ pub fn sys_exit(ctx: RawTracePointContext) -> i32 {
     if nr == OPENAT2 {
         args[2] = read_user(args[2]).unwrap_or(0);
     }
-    let Some(slot) = slot_of(call, nr, ret, &args) else { return 0 };
+    let Some(slot) = slot_of(call, nr, ret, &args, member.run) else { return 0 };
     if call.op == Op::Open as u16 && ret >= 0 {
         if crate::again::is_counted_open(ret, flags_of_open(call, nr, is_compat, &args), nr, member.run) {
             return 0;
         }
     } else if ret < 0
-        && crate::again::is_counted_failure(call.op, ret, flags_of_open(call, nr, is_compat, &args))
+        && crate::again::is_counted_failure(
+            call.op,
+            ret,
+            flags_of_open(call, nr, is_compat, &args),
+            member.run,
+        )
     {
         crate::taken::forget(call, &args);
         return 0;
@@ -236,7 +241,7 @@ pub fn look_up(is_compat: bool, nr: u64) -> Call {
 
 /// Which program goes on, or none when this call is of no interest after all.
 #[inline(always)]
-fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
+fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6], run: u32) -> Option<u32> {
     const AF_UNIX: u64 = 1;
     const AF_INET: u64 = 2;
     const AF_INET6: u64 = 10;
@@ -261,11 +266,11 @@ fn slot_of(call: Call, nr: u64, ret: i64, args: &[u64; 6]) -> Option<u32> {
         // Nothing written: no bytes, or for a mapping and fallocate, whose success is no count, an error.
         let is_count =
             call.dir_a != 4 && nr != FALLOCATE && nr != FALLOCATE_COMPAT && nr != IOCTL && nr != IOCTL_COMPAT;
-        let is_quiet = ret < 0 && call.dir_a != 4 || ret == 0 && is_count || setting!(watch_writes) == 0;
+        let is_quiet = ret < 0 && call.dir_a != 4 || ret == 0 && is_count || of_run!(run, watch_writes) == 0;
         return if is_quiet { None } else { Some(tail::WRITE) };
     }
     if call.shape == Shape::Aio as u8 {
-        return if ret <= 0 || setting!(watch_writes) == 0 { None } else { Some(tail::AIO) };
+        return if ret <= 0 || of_run!(run, watch_writes) == 0 { None } else { Some(tail::AIO) };
     }
     // A program that started is told by its own tracepoint.
     if call.op == Op::Exec as u16 && ret >= 0 {

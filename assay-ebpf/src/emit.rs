@@ -2,17 +2,21 @@
 
 use assay_common::kind::{RecordKind, SectionTag, read_state};
 use assay_common::limits::{COMM_LEN, RECORD_LEN, RECORD_SLACK, STRING_LEN};
+use assay_common::loss::COUNTERS;
 use assay_common::record::{Header, Section, flags};
+use assay_common::served::slot_of;
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{
     bpf_get_current_comm, bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_probe_read_kernel,
-    bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str,
+    bpf_probe_read_kernel_str, bpf_probe_read_user, bpf_probe_read_user_str, bpf_ringbuf_output,
 };
+use aya_ebpf::maps::PerCpuArray;
 
 use crate::kernel::at_most;
-use crate::maps::{LOST, RING, SCRATCH, SEEN, Scratch};
+use crate::maps::{LOST, SCRATCH, SEEN, Scratch};
 use crate::scope::Membership;
+use crate::served::ring;
 
 const MASK: usize = RECORD_LEN - 1;
 
@@ -195,19 +199,32 @@ extern "C" fn send_record() -> u32 {
     let Some(scratch) = scratch() else { return 0 };
     let len = scratch.at as usize;
     if len > RECORD_LEN {
-        count(&LOST, scratch.counter);
+        count(&LOST, scratch.header().run, scratch.counter);
         return 0;
     }
     scratch.header().size = len as u32;
-    // The reader looks by itself every few milliseconds.
-    let sent = RING.output::<[u8]>(&scratch.record[..len], u64::from(BPF_RB_NO_WAKEUP));
-    count(if sent.is_ok() { &SEEN } else { &LOST }, scratch.counter);
-    u32::from(sent.is_ok())
+    let run = scratch.header().run;
+    let sent = match ring(run) {
+        // SAFETY: the record is longer than `len`. The reader looks by itself every few milliseconds.
+        Some(ring) => unsafe {
+            let record = scratch.record.as_mut_ptr().cast();
+            bpf_ringbuf_output(ring, record, len as u64, u64::from(BPF_RB_NO_WAKEUP)) == 0
+        },
+        None => false,
+    };
+    count(if sent { &SEEN } else { &LOST }, run, scratch.counter);
+    u32::from(sent)
 }
 
-/// Adds one to a counter of this processor.
+/// Adds one to a run's counter of this processor.
 #[inline(always)]
-pub fn count(counters: &aya_ebpf::maps::PerCpuArray<u64>, index: u32) {
+pub fn count(counters: &PerCpuArray<u64>, run: u32, counter: u32) {
+    count_at(counters, slot_of(run) * COUNTERS + counter);
+}
+
+/// The same, by its place.
+#[inline(always)]
+pub fn count_at(counters: &PerCpuArray<u64>, index: u32) {
     if let Some(counter) = counters.get_ptr_mut(index) {
         // SAFETY: this processor's own element. Tasks' programs run with preemption off, and have other counters than those
         // of packets, which come in one after the other on each processor.

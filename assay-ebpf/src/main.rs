@@ -35,6 +35,8 @@ mod receive;
 #[cfg(target_arch = "bpf")]
 mod scope;
 #[cfg(target_arch = "bpf")]
+mod served;
+#[cfg(target_arch = "bpf")]
 mod start;
 #[cfg(target_arch = "bpf")]
 mod taken;

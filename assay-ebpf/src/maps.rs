@@ -1,41 +1,58 @@
 //! Every map and global: who writes, who reads, what happens when it is full.
 
+use core::cell::UnsafeCell;
+
 use assay_common::limits::{
-    ADDRESSES_LEN, AIMED_LEN, AIMS_LEN, HOST_LEN, MAX_CPUS, NAME_LEN, PROCESSES_LEN, RECORD_LEN,
-    RECORD_SLACK, REPEAT_PLACES, RING_BYTES, STRING_LEN, TAKEN_LEN, TRAFFIC_LEN, WALK_LEN,
-    WITNESS_RING_BYTES, WITNESS_SLOTS as SLOTS,
+    ADDRESSES_LEN, AIMED_LEN, AIMS_LEN, HOST_LEN, INHERITED_LEN, LEAVERS_LEN, MAX_CPUS, NAME_LEN,
+    PROCESSES_LEN, RECORD_LEN, RECORD_SLACK, REPEAT_PLACES, RING_BYTES, STRING_LEN, TAKEN_LEN, TRAFFIC_LEN,
+    WALK_LEN, WITNESS_RING_BYTES, WITNESS_SLOTS as SLOTS,
 };
 use assay_common::loss::{COUNTERS, FAILURES};
 use assay_common::names::tail;
 use assay_common::offsets::{Offsets, Settings};
 use assay_common::record::{RepeatEntry, WitnessTally};
+use assay_common::served::Served;
 use assay_common::traffic::{TrafficEnd, TrafficTally};
-use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
+use aya_ebpf::bindings::bpf_map_type::BPF_MAP_TYPE_ARRAY_OF_MAPS;
+use aya_ebpf::bindings::{BPF_F_NO_PREALLOC, bpf_map_def};
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, ProgramArray, RingBuf};
 
-/// Records. Written by `emit` only, read by userspace. Full: the record is counted in `LOST`.
+/// Records of the only run. Written by `emit` and `packet` only, read by userspace, which makes it small where several runs
+/// are served. Full: the record is counted in `LOST`.
 #[map]
 pub static RING: RingBuf = RingBuf::with_byte_size(RING_BYTES, 0);
+
+/// Slot → the ring of the run that has it. Written by userspace; none: the record is counted in `LOST`.
+#[map]
+pub static RINGS: OfMaps = OfMaps::new();
+
+/// Slot → the traffic of the run that has it. Written by userspace; none: it is counted in `BEYOND`.
+#[map]
+pub static TRAFFICS: OfMaps = OfMaps::new();
+
+/// Slot → what belongs to the run that has it; userspace sets its length, as of all that has a place for each slot.
+#[map]
+pub static SERVED: Array<Served> = Array::with_max_entries(1, 0);
 
 /// Group id → run number. Written by userspace, read at every call on the host. Full: the run is refused at start.
 #[map]
 pub static RUNS: HashMap<u64, u32> = HashMap::with_max_entries(1024, 0);
 
-/// Process id → run number, for processes that left the run's group. Full: the departure is recorded all the same,
-/// and what that process does later is lost, which its `Leave` record admits.
+/// Process id → run number, for processes that left the run's group. Full, or its run has its share of it: the departure is
+/// recorded all the same, and what that process does later is lost, which its `Leave` record admits.
 #[map]
-pub static LEAVERS: HashMap<u32, u32> = HashMap::with_max_entries(4096, 0);
+pub static LEAVERS: HashMap<u32, u32> = HashMap::with_max_entries(LEAVERS_LEN, 0);
 
-/// Process id → run number, for every process seen to be born into a run. Full: a later departure of that process from
-/// the group is not noticed; userspace counts processes and admits it.
+/// Process id → run number, for every process seen to be born into a run. Full, or its run has its share of it: a later
+/// departure of that process from the group is not noticed, which its slot counts and userspace admits.
 #[map]
 pub static PROCESSES: HashMap<u32, u32> = HashMap::with_max_entries(PROCESSES_LEN, BPF_F_NO_PREALLOC);
 
 /// Files that were open for writing before the run, and sockets. Written by userspace; the value is 1 until a write was
 /// told, and 0 for a socket.
 #[map]
-pub static INHERITED: HashMap<FileId, u32> = HashMap::with_max_entries(1024, 0);
+pub static INHERITED: HashMap<FileId, u32> = HashMap::with_max_entries(INHERITED_LEN, BPF_F_NO_PREALLOC);
 
 /// Programs by [`tail`] slot. Written by userspace once.
 #[map]
@@ -60,11 +77,11 @@ pub static COPY: Array<[u8; STRING_LEN]> = Array::with_max_entries(MAX_CPUS, 0);
 #[map]
 pub static SCRATCH: Array<Scratch> = Array::with_max_entries(MAX_CPUS, 0);
 
-/// Records delivered, by operation.
+/// Records delivered, by slot and operation.
 #[map]
 pub static SEEN: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS, 0);
 
-/// Records lost, by operation.
+/// Records lost, by slot and operation.
 #[map]
 pub static LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS, 0);
 
@@ -89,26 +106,26 @@ pub static STREAMS: LruHashMap<u64, u32> = LruHashMap::with_max_entries(1024, 0)
 #[map]
 pub static QUESTION: PerCpuArray<Question> = PerCpuArray::with_max_entries(1, 0);
 
-/// Where acts like one that was sent are counted: as many places for each processor as the settings say; userspace sets its
-/// length. Written by [`crate::again`], read by userspace at the end. Two that meet in one place take turns.
+/// Where acts like one that was sent are counted: for each slot as many places for each processor as the settings say;
+/// userspace sets its length. Written by [`crate::again`], read by userspace at the end. Two that meet in one place take turns.
 #[map]
 pub static REPEATS: Array<RepeatEntry> = Array::with_max_entries(REPEAT_PLACES, 0);
 
-/// What went to each end and came from it. Written by [`crate::traffic`], read by userspace at the end. Full: what more ends
+/// What went to each end and came from it, of the only run. Written by [`crate::traffic`], read by userspace at the end. Full: what more ends
 /// there are is counted in `BEYOND`.
 #[map]
 pub static TRAFFIC: HashMap<TrafficEnd, TrafficTally> =
     HashMap::with_max_entries(TRAFFIC_LEN, BPF_F_NO_PREALLOC);
 
-/// The traffic of ends that `TRAFFIC` had no room for.
+/// The traffic of ends that `TRAFFIC` had no room for, by slot.
 #[map]
 pub static BEYOND: Array<TrafficTally> = Array::with_max_entries(1, 0);
 
-/// Acts counted and not sent, by operation.
+/// Acts counted and not sent, by slot and operation.
 #[map]
 pub static REPEATED: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS, 0);
 
-/// Calls that failed for want of their object and were not sent, by operation and [`FAILURES`].
+/// Calls that failed for want of their object and were not sent, by slot, operation and [`FAILURES`].
 #[map]
 pub static FAILED: PerCpuArray<u64> = PerCpuArray::with_max_entries(COUNTERS * FAILURES.len() as u32, 0);
 
@@ -150,23 +167,51 @@ pub static SETTINGS: Settings = Settings {
     hears_addresses: 0,
     seed: 0,
     group: 0,
+    parent: 0,
+    slots: 0,
+    slot_places: 1,
+    processes: PROCESSES_LEN,
+    leavers: LEAVERS_LEN,
 };
 
-/// How many entries `LEAVERS` ever had: zero spares everyone else the look-up.
+/// Whether `LEAVERS` has entries: zero spares everyone else the look-up. A section of its own, so that userspace can set it
+/// back.
 #[unsafe(no_mangle)]
-pub static mut LEAVER_COUNT: u32 = 0;
+#[unsafe(link_section = ".data.leaving")]
+pub static mut LEAVING: u32 = 0;
 
-/// Whether a program was started in a run's group: the command's, whose acts alone are counted. A run's first program
-/// is its command.
-#[unsafe(no_mangle)]
-pub static mut HAS_STARTED: u32 = 0;
+/// A map of maps: what is in it is a map like the one that userspace makes it with.
+#[repr(transparent)]
+pub struct OfMaps(UnsafeCell<bpf_map_def>);
 
-/// A file by its filesystem and number.
+// SAFETY: nothing here reads or writes it: to the kernel it is a name. It stands in a cell to lie in one section with the
+// other maps.
+unsafe impl Sync for OfMaps {}
+
+impl OfMaps {
+    /// One place; userspace sets its length.
+    const fn new() -> Self {
+        let size = size_of::<u32>() as u32;
+        Self(UnsafeCell::new(bpf_map_def {
+            type_: BPF_MAP_TYPE_ARRAY_OF_MAPS,
+            key_size: size,
+            value_size: size,
+            max_entries: 1,
+            map_flags: 0,
+            id: 0,
+            pinning: 0,
+        }))
+    }
+}
+
+/// A run's file by its filesystem and number.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FileId {
     /// `super_block.s_dev`.
-    pub dev: u64,
+    pub dev: u32,
+    /// The run.
+    pub run: u32,
     /// `inode.i_ino`.
     pub ino: u64,
 }

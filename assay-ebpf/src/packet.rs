@@ -8,19 +8,21 @@ use assay_common::kind::{RecordKind, SectionTag, read_state};
 use assay_common::limits::{PACKET_LARGE, PACKET_SMALL};
 use assay_common::loss;
 use assay_common::record::{Header, PacketFacts, Section, packet};
+use assay_common::served::ONLY_RUN;
 pub use assay_common::traffic::TCP;
 use assay_common::traffic::UDP;
 use aya_ebpf::bindings::BPF_RB_NO_WAKEUP;
 use aya_ebpf::helpers::generated::{
-    bpf_get_netns_cookie, bpf_get_socket_cookie, bpf_ktime_get_ns, bpf_skb_ancestor_cgroup_id,
-    bpf_skb_load_bytes, bpf_tcp_sock,
+    bpf_get_netns_cookie, bpf_get_socket_cookie, bpf_ktime_get_ns, bpf_ringbuf_discard, bpf_ringbuf_reserve,
+    bpf_ringbuf_submit, bpf_skb_ancestor_cgroup_id, bpf_skb_load_bytes, bpf_tcp_sock,
 };
 use aya_ebpf::macros::cgroup_skb;
 use aya_ebpf::programs::SkBuffContext;
 
 use crate::emit::count;
 use crate::kernel::setting;
-use crate::maps::{LOST, RING, RUNS, SEEN};
+use crate::maps::{LOST, RUNS, SEEN};
+use crate::served::{of_run, ring};
 use crate::traffic;
 
 /// `AF_INET`
@@ -52,10 +54,12 @@ struct PacketRecord<const N: usize> {
 /// A packet comes in.
 #[cgroup_skb(ingress)]
 pub fn packet_in(ctx: SkBuffContext) -> i32 {
-    if let Some(head) = head(&ctx) {
-        traffic::count(&ctx, head, IN);
+    if let Some(head) = head(&ctx)
+        && let Some(run) = run_of(&ctx)
+    {
+        traffic::count(&ctx, head, IN, run);
         if head.source == DOMAIN && head.bytes != 0 {
-            answer(&ctx, head);
+            answer(&ctx, head, run);
         }
     }
     1
@@ -63,11 +67,10 @@ pub fn packet_in(ctx: SkBuffContext) -> i32 {
 
 /// Tells what a name server sent.
 #[inline(always)]
-fn answer(ctx: &SkBuffContext, head: Head) -> Option<()> {
+fn answer(ctx: &SkBuffContext, head: Head, run: u32) -> Option<()> {
     let mut facts = facts(ctx, head, IN)?;
-    let run = run_of(ctx)?;
     facts.cookie = cookie(ctx);
-    if !is_home(ctx) {
+    if !is_home(ctx, of_run!(run, netns)) {
         facts.flags = 0;
     }
     tell(ctx, facts, head.payload, run, loss::PACKET_IN)
@@ -76,11 +79,13 @@ fn answer(ctx: &SkBuffContext, head: Head) -> Option<()> {
 /// A packet goes out.
 #[cgroup_skb(egress)]
 pub fn packet_out(ctx: SkBuffContext) -> i32 {
-    if let Some(head) = head(&ctx) {
-        traffic::count(&ctx, head, OUT);
+    if let Some(head) = head(&ctx)
+        && let Some(run) = run_of(&ctx)
+    {
+        traffic::count(&ctx, head, OUT, run);
         // Most packets that carry nothing only acknowledge.
         if head.bytes != 0 && may_greet(&ctx, head) {
-            greeting(&ctx, head);
+            greeting(&ctx, head, run);
         }
     }
     1
@@ -108,11 +113,11 @@ fn may_greet(ctx: &SkBuffContext, head: Head) -> bool {
 
 /// Tells it.
 #[inline(always)]
-fn greeting(ctx: &SkBuffContext, head: Head) -> Option<()> {
+fn greeting(ctx: &SkBuffContext, head: Head, run: u32) -> Option<()> {
     let mut facts = facts(ctx, head, OUT)?;
-    let run = run_of(ctx)?;
     facts.cookie = cookie(ctx);
-    facts.flags = if is_home(ctx) { packet::HOME | packet::OUT } else { packet::OUT };
+    let home = of_run!(run, netns);
+    facts.flags = if is_home(ctx, home) { packet::HOME | packet::OUT } else { packet::OUT };
     tell(ctx, facts, head.payload, run, loss::PACKET_OUT)
 }
 
@@ -309,10 +314,14 @@ pub fn mapped(facts: &PacketFacts) -> [u8; 16] {
 /// The run that the packet's socket belongs to.
 #[inline(always)]
 fn run_of(ctx: &SkBuffContext) -> Option<u32> {
+    // The programs are on its group.
+    if setting!(slots) == 0 {
+        return Some(ONLY_RUN);
+    }
     let level = setting!(level) as i32;
     // SAFETY: the context is the program's own; the helper answers 0 where there is no such group.
     let group = unsafe { bpf_skb_ancestor_cgroup_id(ctx.skb.skb, level) };
-    // SAFETY: as in `scope::current`.
+    // SAFETY: a number that is read at once.
     unsafe { RUNS.get(&group) }.copied()
 }
 
@@ -323,16 +332,16 @@ pub fn cookie(ctx: &SkBuffContext) -> u64 {
     unsafe { bpf_get_socket_cookie(ctx.skb.skb.cast()) }
 }
 
-/// Whether the packet belongs to the network namespace that the run began in; not where this kernel cannot tell.
+/// Whether the packet belongs to the network namespace `home`, that the run began in; not where this kernel cannot tell.
 #[inline(always)]
-pub fn is_home(ctx: &SkBuffContext) -> bool {
+pub fn is_home(ctx: &SkBuffContext, home: u64) -> bool {
     // The verifier does not look behind a setting that says no, so the helper need not be there.
     if setting!(can_ask_netns) == 0 {
         return false;
     }
     // SAFETY: as for `cookie`.
     let netns = unsafe { bpf_get_netns_cookie(ctx.skb.skb.cast()) };
-    netns == setting!(netns)
+    netns == home
 }
 
 /// Sends the record, or counts it as lost.
@@ -343,14 +352,19 @@ fn tell(ctx: &SkBuffContext, facts: PacketFacts, at: usize, run: u32, counter: u
     } else {
         send::<PACKET_LARGE>(ctx, facts, at, run)
     };
-    count(if is_sent { &SEEN } else { &LOST }, counter);
+    count(if is_sent { &SEEN } else { &LOST }, run, counter);
     Some(())
 }
 
 #[inline(always)]
 fn send<const N: usize>(ctx: &SkBuffContext, mut facts: PacketFacts, at: usize, run: u32) -> bool {
-    let Some(mut entry) = RING.reserve::<PacketRecord<N>>(0) else { return false };
-    let record = entry.as_mut_ptr();
+    let Some(ring) = ring(run) else { return false };
+    // SAFETY: a ring; what is reserved is sent or given back below.
+    let record = unsafe { bpf_ringbuf_reserve(ring, size_of::<PacketRecord<N>>() as u64, 0) }
+        .cast::<PacketRecord<N>>();
+    if record.is_null() {
+        return false;
+    }
     const { assert!(N.is_power_of_two(), "a length is bounded by a mask") };
     // At least 1, at most `N`. A verifier before 6.3 learns nothing of a comparison with 0, and takes the mask for it.
     let wanted = if facts.carried as usize > N { N as u32 } else { facts.carried };
@@ -377,10 +391,13 @@ fn send<const N: usize>(ctx: &SkBuffContext, mut facts: PacketFacts, at: usize, 
         (&raw mut (*record).payload_section).write(section(SectionTag::Payload, state, N as u32));
         bpf_skb_load_bytes(ctx.skb.skb.cast(), at as u32, (&raw mut (*record).payload).cast(), len) != 0
     };
-    if has_failed {
-        entry.discard(u64::from(BPF_RB_NO_WAKEUP));
-        return false;
+    // SAFETY: it was reserved above, and is not touched any more.
+    unsafe {
+        if has_failed {
+            bpf_ringbuf_discard(record.cast(), u64::from(BPF_RB_NO_WAKEUP));
+        } else {
+            bpf_ringbuf_submit(record.cast(), u64::from(BPF_RB_NO_WAKEUP));
+        }
     }
-    entry.submit(u64::from(BPF_RB_NO_WAKEUP));
-    true
+    !has_failed
 }

@@ -29,7 +29,7 @@ pub fn process_exec(ctx: RawTracePointContext) -> i32 {
     header.ret = i64::from(old_tid);
     header.ppid = read(parent + off!(task_tgid));
     scope::remember_process(header.pid, member.run);
-    crate::again::begin();
+    crate::served::begin(member.run);
     let file: u64 = read(bprm + off!(bprm_file));
     let (dentry, mnt) = place_of(file);
     put_chain(SectionTag::ImageChain, 0, dentry, mnt);
@@ -64,7 +64,7 @@ pub fn process_fork(ctx: RawTracePointContext) -> i32 {
     header.args[0] = u64::from(pid);
     scope::remember_process(pid, member.run);
     // Born into another group (CLONE_INTO_CGROUP), or of a parent that has left.
-    if member.is_outside || scope::of_task(child).is_none() {
+    if member.is_outside || scope::of_task(child) != Some(member.run) {
         header.flags |= flags::OUTSIDE;
         scope::remember_leaver(pid, member.run);
     }
@@ -88,14 +88,14 @@ pub fn process_exit(_ctx: RawTracePointContext) -> i32 {
     0
 }
 
-/// `cgroup_attach_task(group, path, task, threadgroup)`, in whoever moved it, after the move: a task that was one of
-/// ours and is not any more.
+/// `cgroup_attach_task(group, path, task, threadgroup)`, in whoever moved it, after the move: a task that was one of a run's
+/// and is not any more.
 #[raw_tracepoint]
 pub fn cgroup_attach(ctx: RawTracePointContext) -> i32 {
     let task: u64 = ctx.arg(2);
     let (tid, pid): (u32, u32) = (read(task + off!(task_pid)), read(task + off!(task_tgid)));
     let Some(run) = scope::run_of_process(pid) else { return 0 };
-    if scope::of_task(task).is_some() {
+    if scope::of_task(task) == Some(run) {
         return 0;
     }
     scope::remember_leaver(pid, run);

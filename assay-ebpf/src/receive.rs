@@ -125,7 +125,7 @@ extern "C" fn tell_received(fd: u32) -> u32 {
         return 0;
     }
     // One that the run was given at its start is passed on among its own processes.
-    if !is_inherited(file) {
+    if !is_inherited(file, scratch.header().run) {
         put_received_socket(scratch, file);
         put_facts(file);
         submit();

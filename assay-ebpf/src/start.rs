@@ -10,8 +10,9 @@ use aya_ebpf::helpers::bpf_get_current_pid_tgid;
 use aya_ebpf::helpers::generated::{bpf_probe_read_kernel_str, bpf_probe_read_user_str};
 
 use crate::emit::{scratch, string_length};
-use crate::kernel::{file_of, place_of, root_directory, setting, working_directory};
+use crate::kernel::{file_of, place_of, root_directory, working_directory};
 use crate::maps::{Job, Scratch, mode};
+use crate::served::of_run;
 use crate::walk::Walk;
 
 /// `AT_FDCWD`.
@@ -251,5 +252,12 @@ fn starts<const N: usize>(text: &[u8; WALK_LEN + STRING_LEN], from: usize, prefi
 /// may be hidden.
 #[inline(always)]
 pub fn mode_for(ret: i64, wanted: u32) -> u32 {
-    if is_told_by_result(ret) || setting!(failures) == failed::RESOLVED { wanted } else { mode::START }
+    if is_told_by_result(ret) || failures() == failed::RESOLVED { wanted } else { mode::START }
+}
+
+/// What becomes of calls that failed, in the run of the record under construction.
+#[inline(always)]
+fn failures() -> u32 {
+    let Some(scratch) = scratch() else { return failed::AS_TEXT };
+    of_run!(scratch.header().run, failures)
 }

@@ -4,14 +4,17 @@
 //! was connected to, whatever the packet's address became on its way; UDP by the packet, for one socket speaks to many.
 
 use core::arch::asm;
+use core::ffi::c_void;
 
+use assay_common::served::slot_of;
 use assay_common::traffic::{OTHER, SERVED, TCP, TrafficEnd, TrafficTally};
 use aya_ebpf::bindings::bpf_sock;
-use aya_ebpf::helpers::generated::bpf_tcp_sock;
+use aya_ebpf::helpers::generated::{bpf_map_lookup_elem, bpf_map_update_elem, bpf_tcp_sock};
 use aya_ebpf::programs::SkBuffContext;
 
-use crate::maps::{BEYOND, TRAFFIC};
+use crate::maps::BEYOND;
 use crate::packet::{AF_INET, Head, OUT, Way, remote};
+use crate::served;
 
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -40,13 +43,14 @@ struct Packet {
 
 /// Counts a packet.
 #[inline(always)]
-pub fn count(ctx: &SkBuffContext, head: Head, way: Way) -> Option<()> {
+pub fn count(ctx: &SkBuffContext, head: Head, way: Way, run: u32) -> Option<()> {
     let is_out = way == OUT;
     let Packet { address: [a, b, c, d], port, own_port, protocol, flags, bytes } =
         if head.protocol == TCP { stream(ctx, head, is_out)? } else { datagram(ctx, head, way)? };
     let pair = |first: u32, second: u32| u64::from(first) | u64::from(second) << 32;
     let ports = u64::from(port) | u64::from(own_port) << 16;
-    count_packet(pair(a, b), pair(c, d), ports | u64::from(protocol) << 32 | u64::from(flags) << 40, bytes);
+    let rest = ports | u64::from(protocol) << 32 | u64::from(flags) << 40 | u64::from(slot_of(run)) << 48;
+    count_packet(pair(a, b), pair(c, d), rest, bytes);
     Some(())
 }
 
@@ -125,44 +129,53 @@ extern "C" fn count_packet(first: u64, second: u64, rest: u64, bytes: u32) -> u3
     address[..8].copy_from_slice(&first.to_ne_bytes());
     address[8..].copy_from_slice(&second.to_ne_bytes());
     let (port, own_port) = (rest as u16, (rest >> 16) as u16);
-    let (protocol, flags) = ((rest >> 32) as u8, (rest >> 40) as u8);
+    let (protocol, flags, slot) = ((rest >> 32) as u8, (rest >> 40) as u8, (rest >> 48) as u8 as u32);
+    let Some(ends) = served::traffic(slot) else {
+        add_beyond(slot, flags | IS_BEGUN, bytes);
+        return 0;
+    };
     let mut end = TrafficEnd { address, port, protocol, side: OTHER };
-    if add(&end, flags, bytes) {
+    if add(ends, &end, flags, bytes) {
         return 0;
     }
     if protocol == TCP && flags & IS_BEGUN == 0 {
         // Nobody here began it: it was accepted, or there was no room for its end.
-        if BEYOND.get(0).is_some_and(|beyond| beyond.begun != 0) {
-            add_beyond(flags, bytes);
+        if BEYOND.get(slot).is_some_and(|beyond| beyond.begun != 0) {
+            add_beyond(slot, flags, bytes);
             return 0;
         }
         end = TrafficEnd { address: [0; 16], port: own_port, protocol, side: SERVED };
-        if add(&end, flags, bytes) {
+        if add(ends, &end, flags, bytes) {
             return 0;
         }
     }
     const NOEXIST: u64 = 1;
     let none = TrafficTally { bytes_out: 0, bytes_in: 0, begun: 0, made: 0 };
     // Where another processor was quicker, it is there.
-    let _ = TRAFFIC.insert(&end, &none, NOEXIST);
-    if !add(&end, flags, bytes) {
-        add_beyond(flags | IS_BEGUN, bytes);
+    // SAFETY: keys and values of this map are these.
+    unsafe { bpf_map_update_elem(ends, (&raw const end).cast(), (&raw const none).cast(), NOEXIST) };
+    if !add(ends, &end, flags, bytes) {
+        add_beyond(slot, flags | IS_BEGUN, bytes);
     }
     0
 }
 
 /// Adds to an end that is counted already.
 #[inline(always)]
-fn add(end: &TrafficEnd, flags: u8, bytes: u32) -> bool {
-    let Some(tally) = TRAFFIC.get_ptr_mut(end) else { return false };
+fn add(ends: *mut c_void, end: &TrafficEnd, flags: u8, bytes: u32) -> bool {
+    // SAFETY: as above.
+    let tally = unsafe { bpf_map_lookup_elem(ends, (&raw const *end).cast()) }.cast::<TrafficTally>();
+    if tally.is_null() {
+        return false;
+    }
     add_to(tally, flags, bytes);
     true
 }
 
 /// Adds to what no end has room for.
 #[inline(always)]
-fn add_beyond(flags: u8, bytes: u32) {
-    if let Some(tally) = BEYOND.get_ptr_mut(0) {
+fn add_beyond(slot: u32, flags: u8, bytes: u32) {
+    if let Some(tally) = BEYOND.get_ptr_mut(slot) {
         add_to(tally, flags, bytes);
     }
 }
@@ -187,7 +200,7 @@ fn add_to(tally: *mut TrafficTally, flags: u8, bytes: u32) {
 /// Packets of one end pass on several processors, and one that goes out is interrupted by others. The library's atomics
 /// want a compare and exchange, which this target does not have.
 #[inline(always)]
-unsafe fn add_atomically(to: *mut u64, by: u64) {
+pub unsafe fn add_atomically(to: *mut u64, by: u64) {
     // SAFETY: the caller has the number, which lies on eight bytes; the instruction does nothing else.
     unsafe { asm!("lock *(u64 *)({to} + 0) += {by}", to = in(reg) to, by = in(reg) by, options(nostack)) }
 }

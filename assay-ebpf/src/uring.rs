@@ -18,10 +18,11 @@ use crate::aimed::{self, AF_INET, AF_INET6};
 use crate::call::put_file;
 use crate::chain::{put_chain, put_facts};
 use crate::emit::{scratch, submit};
-use crate::kernel::{off, place_of, read, read_user, setting};
+use crate::kernel::{off, place_of, read, read_user};
 use crate::maps::{Scratch, TAILS, mode};
 use crate::network::{put_socket_file, put_unix_path, sk_of};
 use crate::scope;
+use crate::served::of_run;
 use crate::start::{AT_FDCWD, Text, Which, prepare, set_job};
 use crate::written::is_first_write;
 
@@ -409,13 +410,13 @@ fn is_write(opcode: u8) -> bool {
 /// to wait for its other half.
 #[inline(always)]
 fn tell_write(req: u64, member: scope::Membership) {
-    if setting!(watch_writes) == 0 {
+    if of_run!(member.run, watch_writes) == 0 {
         return;
     }
     let res: i32 = read(req + off!(req_cqe) + off!(cqe_res));
     // A request's file is its first member; a splice's is the one written to.
     let file: u64 = read(req);
-    if res < 0 || !is_first_write(file) {
+    if res < 0 || !is_first_write(file, member.run) {
         return;
     }
     let Some(scratch) = scratch() else { return };

@@ -19,6 +19,7 @@ pub fn call_write(_ctx: RawTracePointContext) -> i32 {
     const MAX_ERRNO: i64 = 4095;
     let Some(scratch) = scratch() else { return 0 };
     let (args, ret, call) = (scratch.header().args, scratch.header().ret, scratch.call);
+    let run = scratch.header().run;
     // Only a mapping has its descriptor there; a private one writes nothing, and one that failed is none.
     let is_mapping = call.dir_a == 4;
     if is_mapping
@@ -33,8 +34,11 @@ pub fn call_write(_ctx: RawTracePointContext) -> i32 {
         return 0;
     }
     // One that cannot be written yet may be made so later, by a call that names no file.
-    let is_first =
-        if is_mapping && args[2] & PROT_WRITE == 0 { is_unwritten(file) } else { is_first_write(file) };
+    let is_first = if is_mapping && args[2] & PROT_WRITE == 0 {
+        is_unwritten(file, run)
+    } else {
+        is_first_write(file, run)
+    };
     if !is_first {
         return 0;
     }
@@ -44,8 +48,8 @@ pub fn call_write(_ctx: RawTracePointContext) -> i32 {
 
 /// Whether this file was open for writing before the run, and nothing was told of it yet.
 #[inline(always)]
-pub fn is_first_write(file: u64) -> bool {
-    let Some(told) = INHERITED.get_ptr_mut(&id_of(file)) else { return false };
+pub fn is_first_write(file: u64, run: u32) -> bool {
+    let Some(told) = INHERITED.get_ptr_mut(&id_of(file, run)) else { return false };
     // SAFETY: a flag of its own; two processors may both find it set, and the write is then told twice.
     unsafe {
         let is_first = *told != 0;
@@ -56,23 +60,23 @@ pub fn is_first_write(file: u64) -> bool {
 
 /// The same, and nothing counts as told by asking.
 #[inline(always)]
-fn is_unwritten(file: u64) -> bool {
+fn is_unwritten(file: u64, run: u32) -> bool {
     // SAFETY: a flag that is read at once.
-    unsafe { INHERITED.get(&id_of(file)) }.is_some_and(|told| *told != 0)
+    unsafe { INHERITED.get(&id_of(file, run)) }.is_some_and(|told| *told != 0)
 }
 
 /// Whether this file or socket was open before the run, and noted so.
 #[inline(always)]
-pub fn is_inherited(file: u64) -> bool {
+pub fn is_inherited(file: u64, run: u32) -> bool {
     // SAFETY: as above.
-    unsafe { INHERITED.get(&id_of(file)) }.is_some()
+    unsafe { INHERITED.get(&id_of(file, run)) }.is_some()
 }
 
 #[inline(always)]
-fn id_of(file: u64) -> FileId {
+fn id_of(file: u64, run: u32) -> FileId {
     let inode: u64 = read(file + off!(file_inode));
     let sb: u64 = read(inode + off!(inode_sb));
-    FileId { dev: u64::from(read::<u32>(sb + off!(sb_dev))), ino: read(inode + off!(inode_ino)) }
+    FileId { dev: read(sb + off!(sb_dev)), run, ino: read(inode + off!(inode_ino)) }
 }
 
 /// `io_submit`: the requests that were taken, of which those that write are told like writes.
@@ -95,7 +99,7 @@ unsafe extern "C" fn aio_request(index: u32, context: *mut Context) -> i64 {
         tell_unread();
         return 1;
     };
-    if file != 0 && is_first_write(file) {
+    if file != 0 && is_first_write(file, scratch.header().run) {
         scratch.at = size_of::<Header>() as u32;
         put_file(file);
     }

@@ -128,7 +128,14 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
     let mut args = std::env::args_os().skip(1);
-    if args.next().is_none_or(|first| first != FLAG) {
+    let first = args.next();
+    if first.as_ref().is_some_and(|first| first == crate::served::FLAG) {
+        let script: Vec<u8> = args.flat_map(OsString::into_encoded_bytes).collect();
+        crate::served::serve(&script);
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(0) };
+    }
+    if first.is_none_or(|first| first != FLAG) {
         return;
     }
     let script: Vec<u8> = args.flat_map(OsString::into_encoded_bytes).collect();

@@ -68,6 +68,7 @@ mod replay;
 mod reported;
 mod rights;
 mod scope;
+mod served;
 mod shutdown;
 mod stability;
 mod stage;

@@ -8,23 +8,25 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// `BPF_MAP_CREATE`
 const MAP_CREATE: libc::c_int = 0;
-/// `BPF_MAP_UPDATE_ELEM`
-const MAP_UPDATE_ELEM: libc::c_int = 2;
 /// `BPF_PROG_LOAD`
 const PROG_LOAD: libc::c_int = 5;
 /// `BPF_RAW_TRACEPOINT_OPEN`
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 /// `BPF_BTF_LOAD`
 const BTF_LOAD: libc::c_int = 18;
-/// `BPF_MAP_LOOKUP_BATCH`
-const MAP_LOOKUP_BATCH: libc::c_int = 24;
 /// `BPF_MAP_FREEZE`
 const MAP_FREEZE: libc::c_int = 22;
 /// `BPF_LINK_CREATE`
 const LINK_CREATE: libc::c_int = 28;
 
+/// `BPF_MAP_TYPE_HASH`
+pub const MAP_TYPE_HASH: u32 = 1;
 /// `BPF_MAP_TYPE_ARRAY`
 pub const MAP_TYPE_ARRAY: u32 = 2;
+/// `BPF_MAP_TYPE_RINGBUF`
+pub const MAP_TYPE_RINGBUF: u32 = 27;
+/// `BPF_F_NO_PREALLOC`
+pub const NO_PREALLOC: u32 = 1;
 /// `BPF_PROG_TYPE_RAW_TRACEPOINT`
 pub const PROG_TYPE_RAW_TRACEPOINT: u32 = 17;
 /// `BPF_PROG_TYPE_CGROUP_SKB`
@@ -81,16 +83,6 @@ struct MapCreate {
     map_name: [u8; 16],
 }
 
-/// `union bpf_attr` of `BPF_MAP_UPDATE_ELEM`.
-#[repr(C)]
-struct MapElem {
-    map_fd: u32,
-    padding: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
 /// `union bpf_attr` of `BPF_BTF_LOAD`, its first fields.
 #[repr(C)]
 struct BtfLoad {
@@ -125,6 +117,7 @@ pub fn map_create(map_type: u32, entries: u32) -> io::Result<OwnedFd> {
         value_size: 8,
         max_entries: entries,
         flags: 0,
+        inner: None,
         name: "",
     })
 }
@@ -142,6 +135,8 @@ pub struct MapShape<'a> {
     pub max_entries: u32,
     /// `BPF_F_*`
     pub flags: u32,
+    /// Of a map of maps, one like those that it holds.
+    pub inner: Option<BorrowedFd<'a>>,
     /// Cut at 15 bytes.
     pub name: &'a str,
 }
@@ -156,69 +151,11 @@ pub fn map_create_as(shape: &MapShape<'_>) -> io::Result<OwnedFd> {
             value_size: shape.value_size,
             max_entries: shape.max_entries,
             map_flags: shape.flags,
-            inner_map_fd: 0,
+            inner_map_fd: shape.inner.map_or(0, |inner| inner.as_raw_fd() as u32),
             numa_node: 0,
             map_name: cut(shape.name),
         },
     )
-}
-
-/// Sets an element. The caller knows the sizes of the map's keys and values.
-pub fn map_update(map: BorrowedFd<'_>, key: &[u8], value: &[u8]) -> io::Result<()> {
-    let element = MapElem {
-        map_fd: map.as_raw_fd() as u32,
-        padding: 0,
-        key: key.as_ptr() as u64,
-        value: value.as_ptr() as u64,
-        flags: 0,
-    };
-    command(MAP_UPDATE_ELEM, &element).map(drop)
-}
-
-/// `union bpf_attr` of `BPF_MAP_LOOKUP_BATCH`.
-#[repr(C)]
-struct MapBatch {
-    in_batch: u64,
-    out_batch: u64,
-    keys: u64,
-    values: u64,
-    count: u32,
-    map_fd: u32,
-    elem_flags: u64,
-    flags: u64,
-}
-
-/// All values of an array, in order, one behind the other. `value_size` is that of the map, and a multiple of 8.
-pub fn map_values(map: BorrowedFd<'_>, value_size: usize) -> io::Result<Vec<u8>> {
-    const CHUNK: usize = 16 * 1024;
-    let mut all = Vec::new();
-    let (mut keys, mut values) = (vec![0u32; CHUNK], vec![0u8; CHUNK * value_size]);
-    let mut place = 0u32;
-    let mut has_begun = false;
-    loop {
-        let before = place;
-        let mut batch = MapBatch {
-            in_batch: if has_begun { (&raw const before) as u64 } else { 0 },
-            out_batch: (&raw mut place) as u64,
-            keys: keys.as_mut_ptr() as u64,
-            values: values.as_mut_ptr() as u64,
-            count: CHUNK as u32,
-            map_fd: map.as_raw_fd() as u32,
-            elem_flags: 0,
-            flags: 0,
-        };
-        let result = command_mut(MAP_LOOKUP_BATCH, &mut batch);
-        let is_last = match result {
-            Ok(_) => false,
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
-            Err(error) => return Err(error),
-        };
-        all.extend_from_slice(&values[..batch.count as usize * value_size]);
-        if is_last {
-            return Ok(all);
-        }
-        has_begun = true;
-    }
 }
 
 /// Lets nobody write the map from userspace any more.
@@ -371,18 +308,18 @@ pub fn link_cgroup(program: BorrowedFd<'_>, cgroup: BorrowedFd<'_>, attach_type:
 
 /// A command that makes something.
 #[expect(unsafe_code, reason = "a descriptor fresh from the kernel")]
-fn bpf<T>(number: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+pub(super) fn bpf<T>(number: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     let fd = command(number, attributes)?;
     // SAFETY: the commands that are given to this function return a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-fn command<T>(number: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
+pub(super) fn command<T>(number: libc::c_int, attributes: &T) -> io::Result<libc::c_long> {
     syscall(number, std::ptr::from_ref(attributes).cast_mut())
 }
 
 /// A command that answers in its attributes.
-fn command_mut<T>(number: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
+pub(super) fn command_mut<T>(number: libc::c_int, attributes: &mut T) -> io::Result<libc::c_long> {
     syscall(number, std::ptr::from_mut(attributes))
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+pub mod bpf_elements;
 pub mod bpf_syscall;
 pub mod hook_programs;
 pub mod landlock_abi;

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use assay_common::limits::PROCESSES_LEN;
-
 use super::capabilities;
 use super::descendants::Fate;
 use super::host_facts;
@@ -48,6 +46,10 @@ pub fn record(
                 .filter(|(_, count)| *count > 0)
                 .map(|(hook, count)| ((*hook).to_owned(), *count))
                 .collect();
+            if counters.unkept > 0 {
+                let detail = "a process that left the group may not have been noticed";
+                admit_all(&mut ledger, "process-table-full", detail);
+            }
             let seen: u64 = counters.seen.iter().map(|(_, count)| count).sum();
             // What the kernel half says it delivered has to arrive.
             if seen != totals.records {
@@ -73,13 +75,6 @@ pub fn record(
     }
     for field in missing_fields.iter().filter(|field| field.starts_with("unix_")) {
         ledger.admit(Kind::Net, "kernel-field-missing", field);
-    }
-    if totals.processes > u64::from(PROCESSES_LEN) {
-        admit_all(
-            &mut ledger,
-            "process-table-full",
-            "a process that left the group may not have been noticed",
-        );
     }
     if !totals.has_started {
         admit_all(&mut ledger, "start-not-seen", "the start of the command was not recorded");

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use assay_common::limits::HOST_LEN;
 use assay_common::names::{self, PROGRAMS, Place};
 use aya::maps::lpm_trie::Key;
-use aya::maps::{HashMap, LpmTrie, Map};
+use aya::maps::{HashMap, LpmTrie};
 
 use super::object::Loaded;
 use crate::host::bpf_syscall;
@@ -24,8 +24,8 @@ pub struct NamesWanted {
 }
 
 /// Fills the maps and attaches the program to the group, until what comes back is closed. The reason, where that cannot be.
-pub(super) fn note(loaded: &mut Loaded, group: &File, wanted: &NamesWanted) -> Result<OwnedFd, String> {
-    let map = loaded.maps.get_mut(names::CLASSES).ok_or("the object has no classes")?;
+pub(super) fn note(loaded: &Loaded, group: &File, wanted: &NamesWanted) -> Result<OwnedFd, String> {
+    let map = loaded.aya_map(names::CLASSES).map_err(|error| error.to_string())?;
     let mut classes: LpmTrie<_, [u8; HOST_LEN], u32> = LpmTrie::try_from(map).map_err(|e| e.to_string())?;
     for (index, (end, denies)) in wanted.ends.iter().zip(&wanted.denies).enumerate() {
         let mut data = [0; HOST_LEN];
@@ -33,7 +33,7 @@ pub(super) fn note(loaded: &mut Loaded, group: &File, wanted: &NamesWanted) -> R
         let class = (index as u32 + 1) | if *denies { names::CLASS_DENIES } else { 0 };
         classes.insert(&Key::new(end.len() as u32 * 8, data), class, 0).map_err(|e| e.to_string())?;
     }
-    let map = loaded.maps.get_mut(names::SERVERS).ok_or("the object has no servers")?;
+    let map = loaded.aya_map(names::SERVERS).map_err(|error| error.to_string())?;
     let mut servers: HashMap<_, [u8; 16], u32> = HashMap::try_from(map).map_err(|e| e.to_string())?;
     let kind = if wanted.denies.contains(&true) { names::SERVER_DENIES } else { names::SERVER_PLAIN };
     for server in &wanted.servers {
@@ -53,10 +53,7 @@ pub(super) fn note(loaded: &mut Loaded, group: &File, wanted: &NamesWanted) -> R
 
 /// The map of what was noted.
 pub(super) fn addresses(loaded: &Loaded) -> Option<BorrowedFd<'_>> {
-    match loaded.maps.get(names::ADDRESSES)? {
-        Map::HashMap(data) => Some(data.fd().as_fd()),
-        _ => None,
-    }
+    loaded.map(names::ADDRESSES).ok()
 }
 
 fn mapped(address: IpAddr) -> Ipv6Addr {

@@ -1,15 +1,10 @@
 //! What the kernel half counted instead of sending it, read at the end of a run.
 
-use std::os::fd::AsFd as _;
-
 use assay_common::calls::Op;
-use assay_common::limits::{REPEAT_PLACES, REPEAT_PLACES_LEAST, REPEAT_PROCESSORS};
-use assay_common::loss::{COUNTERS, EXEC, EXIT, FAILURES, FORK, LEAVE, PACKET_IN, PACKET_OUT, URING};
+use assay_common::limits::{REPEAT_PLACES, REPEAT_PLACES_LEAST, REPEAT_PROCESSORS, SERVED_REPEAT_PLACES};
+use assay_common::loss::{EXEC, EXIT, FAILURES, FORK, LEAVE, PACKET_IN, PACKET_OUT, URING};
 use assay_common::record::RepeatEntry;
-use aya::maps::{Map, MapError, PerCpuArray};
 use zerocopy::FromBytes as _;
-
-use crate::host::bpf_syscall;
 
 /// Counts of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,47 +17,23 @@ pub struct Counted {
     pub failures: Vec<(Op, i32, u64)>,
 }
 
-/// Why the counts could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum CountedError {
-    /// The kernel's words.
-    #[error(transparent)]
-    Map(#[from] MapError),
-    /// The kernel's words.
-    #[error(transparent)]
-    Read(#[from] std::io::Error),
-    /// A map is not what its name says.
-    #[error("a map is of another kind")]
-    Kind,
-}
-
 impl Counted {
-    /// Reads the maps.
-    pub fn read(repeats: &Map, repeated: &Map, failed: &Map) -> Result<Self, CountedError> {
-        let mut counted = Self::default();
-        let Map::Array(entries) = repeats else { return Err(CountedError::Kind) };
-        let size = size_of::<RepeatEntry>();
-        for bytes in bpf_syscall::map_values(entries.fd().as_fd(), size)?.chunks_exact(size) {
-            let entry = RepeatEntry::read_from_bytes(bytes).map_err(|_| CountedError::Kind)?;
-            if entry.number != 0 {
-                counted.repeats.push((entry.number, entry.count));
-            }
-        }
-        let repeated: PerCpuArray<_, u64> = PerCpuArray::try_from(repeated)?;
-        for index in 0..COUNTERS {
-            counted.repeated += repeated.get(&index, 0)?.iter().sum::<u64>();
-        }
-        let failed: PerCpuArray<_, u64> = PerCpuArray::try_from(failed)?;
+    /// From what a run's places hold, and its counters of all processors.
+    pub fn of(repeats: &[u8], repeated: &[u64], failed: &[u64]) -> Self {
+        let entries = repeats.chunks_exact(size_of::<RepeatEntry>()).filter_map(|bytes| {
+            let entry = RepeatEntry::read_from_bytes(bytes).ok()?;
+            (entry.number != 0).then_some((entry.number, entry.count))
+        });
+        let mut failures = Vec::new();
         for op in Op::ALL {
             for (which, errno) in FAILURES.into_iter().enumerate() {
-                let index = op as u32 * FAILURES.len() as u32 + which as u32;
-                let count: u64 = failed.get(&index, 0)?.iter().sum();
+                let count = failed.get(op as usize * FAILURES.len() + which).copied().unwrap_or(0);
                 if count > 0 {
-                    counted.failures.push((op, errno, count));
+                    failures.push((op, errno, count));
                 }
             }
         }
-        Ok(counted)
+        Self { repeats: entries.collect(), repeated: repeated.iter().sum(), failures }
     }
 }
 
@@ -73,6 +44,12 @@ pub fn repeat_places(processors: u32) -> u32 {
     (1 << share.max(1).ilog2()).max(REPEAT_PLACES_LEAST)
 }
 
+/// The same of a run that is served beside others.
+pub fn served_repeat_places(processors: u32) -> u32 {
+    let share = SERVED_REPEAT_PLACES / processors;
+    (1 << share.max(1).ilog2()).max(REPEAT_PLACES_LEAST)
+}
+
 /// Records delivered and lost, by hook name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -80,6 +57,8 @@ pub struct Counters {
     pub seen: Vec<(&'static str, u64)>,
     /// Lost, because the ring was full or the record too long.
     pub lost: Vec<(&'static str, u64)>,
+    /// Processes that there was no room to watch: that one of them left the group may not have been noticed.
+    pub unkept: u64,
 }
 
 /// The hook a counter belongs to.
@@ -104,6 +83,9 @@ mod tests {
     fn many_processors_share_the_places() {
         for (processors, places) in [(1, 4096), (2, 4096), (16, 4096), (17, 2048), (256, 256), (1024, 64)] {
             assert_eq!(repeat_places(processors), places, "{processors} processors");
+        }
+        for (processors, places) in [(1, 2048), (2, 1024), (6, 256), (1024, 64)] {
+            assert_eq!(served_repeat_places(processors), places, "{processors} processors");
         }
     }
 }

@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod btf;
 pub mod btf_file;
+mod clearing;
 pub mod counted;
 pub mod late;
 pub mod object;
@@ -10,10 +11,14 @@ pub mod observer;
 pub mod plan;
 pub mod programs;
 pub mod ring;
+pub mod shared;
+mod slot;
 #[cfg(test)]
 mod stack;
+mod told;
 mod traffic;
 mod witness;
 
 pub use observer::{Observer, ObserverConfig};
 pub use programs::{Counting, Failures};
+pub use shared::{Shared, SharedConfig};

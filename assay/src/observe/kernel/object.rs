@@ -8,13 +8,16 @@ use std::ffi::CString;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-use assay_common::names::{PROGRAMS, Place, Program};
+use assay_common::limits::{LEAST_RING_BYTES, TRAFFIC_LEN};
+use assay_common::names::{self, PROGRAMS, Place, Program};
+use assay_common::traffic::{TrafficEnd, TrafficTally};
 use aya::maps::{Map, MapData};
 use aya_obj::btf::BtfFeatures;
 use aya_obj::generated::bpf_insn;
 use aya_obj::{EbpfSectionKind, Function, Object};
 
 use super::witness;
+use crate::host::bpf_elements;
 use crate::host::bpf_syscall::{
     self, LSM_MAC, MapShape, PROG_TYPE_CGROUP_SKB, PROG_TYPE_CGROUP_SOCK_ADDR, PROG_TYPE_LSM,
     PROG_TYPE_RAW_TRACEPOINT, TypedProgram,
@@ -58,16 +61,63 @@ pub struct Made {
 /// The object in the kernel.
 pub struct Loaded {
     /// Maps by name.
-    pub maps: HashMap<String, Map>,
+    pub maps: HashMap<String, OwnedFd>,
     /// Programs by name.
     pub programs: HashMap<&'static str, OwnedFd>,
     /// Why those are not there that a run can be observed without.
     pub refused: HashMap<&'static str, ObjectError>,
 }
 
-/// Which programs are loaded, besides those that every run has.
+impl Loaded {
+    /// A map by its name.
+    pub fn map(&self, name: &str) -> Result<BorrowedFd<'_>, ObjectError> {
+        let found = self.maps.get(name).map(OwnedFd::as_fd);
+        found.ok_or_else(|| ObjectError::Object(format!("it has no map `{name}`")))
+    }
+
+    /// The same, as aya has it.
+    pub fn aya_map(&self, name: &str) -> Result<Map, ObjectError> {
+        let copy = self.map(name)?.try_clone_to_owned().map_err(|source| refused(name, source))?;
+        aya_map(copy).map_err(|error| ObjectError::Object(format!("{name}: {error}")))
+    }
+}
+
+/// A map as aya has it.
+pub fn aya_map(fd: OwnedFd) -> Result<Map, String> {
+    MapData::from_fd(fd).and_then(Map::from_map_data).map_err(|error| error.to_string())
+}
+
+/// Makes a ring of so many bytes, as a map of rings holds it.
+pub fn make_ring(bytes: u32) -> std::io::Result<OwnedFd> {
+    bpf_syscall::map_create_as(&MapShape {
+        map_type: bpf_syscall::MAP_TYPE_RINGBUF,
+        key_size: 0,
+        value_size: 0,
+        max_entries: bytes,
+        flags: 0,
+        inner: None,
+        name: names::RINGS,
+    })
+}
+
+/// Makes what one run's traffic is counted in, as a map of such holds it.
+pub fn make_traffic() -> std::io::Result<OwnedFd> {
+    bpf_syscall::map_create_as(&MapShape {
+        map_type: bpf_syscall::MAP_TYPE_HASH,
+        key_size: size_of::<TrafficEnd>() as u32,
+        value_size: size_of::<TrafficTally>() as u32,
+        max_entries: TRAFFIC_LEN,
+        flags: bpf_syscall::NO_PREALLOC,
+        inner: None,
+        name: names::TRAFFICS,
+    })
+}
+
+/// Which programs are loaded.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
+    /// Those that every run has.
+    pub every: bool,
     /// Those that read answers of name servers.
     pub answers: bool,
     /// Those of the second witness: the kernel's functions that they are attached to, with their ids.
@@ -85,7 +135,7 @@ impl Wanted {
             | Place::Tail(_)
             | Place::PacketIn
             | Place::PacketOut
-            | Place::Address(_) => true,
+            | Place::Address(_) => self.every,
         }
     }
 }
@@ -100,14 +150,22 @@ type Verified = (HashMap<&'static str, OwnedFd>, HashMap<&'static str, ObjectErr
 
 impl Made {
     /// Reads the object and makes its maps, but the one that holds globals, with the sizes that are given by name.
-    pub fn make(bytes: &[u8], sizes: &[(&str, u32)]) -> Result<Self, ObjectError> {
+    /// Those that are there already are taken as they are.
+    pub fn make(
+        bytes: &[u8],
+        sizes: &[(&str, u32)],
+        there: &[(&str, BorrowedFd<'_>)],
+    ) -> Result<Self, ObjectError> {
         let mut object = Object::parse(bytes).map_err(not_understood)?;
         let mut made = HashMap::new();
         for (name, map) in &mut object.maps {
             if let Some((_, size)) = sizes.iter().find(|(known, _)| known == name) {
                 map.set_max_entries(*size);
             }
-            if !is_read_only(map) {
+            let one = there.iter().find(|(known, _)| known == name);
+            if let Some((_, fd)) = one {
+                made.insert(name.clone(), fd.try_clone_to_owned().map_err(|source| refused(name, source))?);
+            } else if !is_read_only(map) {
                 made.insert(name.clone(), make_map(name, map)?);
             }
         }
@@ -129,16 +187,7 @@ impl Made {
         self.leave_out(wanted);
         self.relocate()?;
         let (programs, refused) = self.verify(types.as_fd(), wanted)?;
-        let mut maps = HashMap::new();
-        for (name, fd) in self.maps {
-            // Its own sections nobody asks for.
-            if name.starts_with('.') {
-                continue;
-            }
-            let map = MapData::from_fd(fd).and_then(Map::from_map_data);
-            maps.insert(name.clone(), map.map_err(|error| ObjectError::Object(format!("{name}: {error}")))?);
-        }
-        Ok(Loaded { maps, programs, refused })
+        Ok(Loaded { maps: self.maps, programs, refused })
     }
 
     /// Forgets the programs that are not wanted, which then cost nothing more.
@@ -304,18 +353,25 @@ pub fn linked(bytes: &[u8]) -> Result<Vec<(&'static str, Vec<u64>)>, ObjectError
 
 /// Makes a map as the object wants it, with its first content.
 fn make_map(name: &str, map: &aya_obj::Map) -> Result<OwnedFd, ObjectError> {
+    let inner = match name {
+        names::RINGS => Some(make_ring(LEAST_RING_BYTES)),
+        names::TRAFFICS => Some(make_traffic()),
+        _ => None,
+    };
+    let inner = inner.transpose().map_err(|source| refused(name, source))?;
     let shape = MapShape {
         map_type: map.map_type(),
         key_size: map.key_size(),
         value_size: map.value_size(),
         max_entries: map.max_entries(),
         flags: map.map_flags(),
+        inner: inner.as_ref().map(OwnedFd::as_fd),
         name,
     };
     let fd = bpf_syscall::map_create_as(&shape).map_err(|source| refused(name, source))?;
     // A new map is all zero.
     if map.data().iter().any(|byte| *byte != 0) {
-        bpf_syscall::map_update(fd.as_fd(), &0u32.to_ne_bytes(), map.data())
+        bpf_elements::set(fd.as_fd(), &0u32.to_ne_bytes(), map.data())
             .map_err(|source| refused(name, source))?;
     }
     Ok(fd)

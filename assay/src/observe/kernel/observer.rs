@@ -4,13 +4,15 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use assay_common::offsets::ONLY_RUN;
+use assay_common::names;
 
 use super::answers::NamesWanted;
 use super::counted::{Counted, Counters};
 use super::late::LateLook;
-use super::programs::{Counting, InheritedFile, Programs, ProgramsError};
+use super::programs::{Counting, InheritedFile, Programs, ProgramsError, bad_map};
 use super::ring::Ring;
+use super::shared::Shared;
+use super::slot::Slot;
 use crate::observe::traffic::Traffic;
 use crate::observe::witness::WitnessCounts;
 
@@ -38,15 +40,27 @@ pub struct ObserverConfig {
     pub second_witness: bool,
 }
 
-/// The kernel half in place for one run. Dropping it detaches everything.
+/// The kernel half in place for one run. Dropping it detaches everything, or gives back the slot of a run that is served
+/// beside others.
 #[derive(Debug)]
 pub struct Observer {
     programs: Programs,
+    slot: Slot,
+    joined: Option<Joined>,
     ring: Ring,
     /// The second witness's, where there is one.
     witness_ring: Option<Ring>,
     late: Option<LateLook>,
     record: Vec<u8>,
+}
+
+/// Of a run that is served beside others.
+#[derive(Debug)]
+struct Joined {
+    /// The process that observes it; copies of it only look on.
+    owner: u32,
+    /// How often the kernel had passed over a program before.
+    skipped_before: u64,
 }
 
 impl Observer {
@@ -58,8 +72,37 @@ impl Observer {
             None => Some(Ring::new(programs.take_witness_ring()?)),
             Some(_) => None,
         };
-        programs.arm(config.group_id, ONLY_RUN)?;
-        Ok(Self { programs, ring, witness_ring, late: None, record: Vec::new() })
+        let slot = Slot::only();
+        programs.arm(config.group_id, slot.run)?;
+        Ok(Self { programs, slot, joined: None, ring, witness_ring, late: None, record: Vec::new() })
+    }
+
+    /// Takes a slot of what was loaded for many runs, and arms. To be called in a process that was forked from the one that
+    /// loaded it, when no run has the slot.
+    pub fn join(shared: Shared, slot: u32, config: &ObserverConfig) -> Result<Self, ProgramsError> {
+        if slot >= shared.slots || config.level != shared.level {
+            let reason = format!("slot {slot} of {} at level {}", shared.slots, config.level);
+            return Err(bad_map(names::SERVED, reason));
+        }
+        let programs = shared.programs;
+        let slot = Slot::take(&programs.loaded, slot, Shared::places(), config)?;
+        let ring = slot.open_ring()?;
+        let joined = Joined { owner: std::process::id(), skipped_before: programs.skipped()? };
+        // From here on dropping it gives the slot back.
+        let mut observer = Self {
+            programs,
+            slot,
+            joined: Some(joined),
+            ring,
+            witness_ring: None,
+            late: None,
+            record: Vec::new(),
+        };
+        if let Some(names) = &config.names {
+            observer.programs.note_names_of_one(&config.group, names)?;
+        }
+        observer.programs.arm(config.group_id, observer.slot.run)?;
+        Ok(observer)
     }
 
     /// Names the process whose mount namespace late looks are made in. It must be alive.
@@ -70,6 +113,9 @@ impl Observer {
 
     /// Goes on in the place of the process that this one is a copy of, and that is dead.
     pub fn take_over(&mut self) -> io::Result<()> {
+        if let Some(joined) = &mut self.joined {
+            joined.owner = std::process::id();
+        }
         self.ring.reopen()?;
         self.witness_ring.as_mut().map_or(Ok(()), Ring::reopen)
     }
@@ -131,26 +177,39 @@ impl Observer {
 
     /// Records delivered and lost, by hook.
     pub fn counters(&self) -> Result<Counters, ProgramsError> {
-        self.programs.counters()
+        self.slot.counters(&self.programs.loaded)
     }
 
     /// What was counted and not sent.
     pub fn counted(&self) -> Result<Counted, ProgramsError> {
-        self.programs.counted()
+        self.slot.counted(&self.programs.loaded)
     }
 
     /// What went over the network, by its ends; `None` where packets are not seen.
     pub fn traffic(&self) -> Result<Option<Traffic>, ProgramsError> {
-        self.programs.traffic()
+        let is_seen = self.programs.unseen_packets().is_none();
+        is_seen.then(|| self.slot.traffic(&self.programs.loaded)).transpose()
     }
 
-    /// How often the kernel passed over a program.
+    /// How often the kernel passed over a program since the run has been observed, for whichever task of the host.
     pub fn skipped(&self) -> Result<u64, ProgramsError> {
-        self.programs.skipped()
+        let before = self.joined.as_ref().map_or(0, |joined| joined.skipped_before);
+        self.programs.skipped().map(|now| now.saturating_sub(before))
     }
 
     /// Fields this kernel does not have, and some records need.
     pub fn missing_fields(&self) -> &[String] {
         self.programs.missing_fields()
+    }
+}
+
+impl Drop for Observer {
+    /// Of a run that is served beside others nothing more is recorded, and what is left of it waits for whoever loaded the
+    /// programs. A copy of the process that observes it has nothing to give back.
+    fn drop(&mut self) {
+        if self.joined.as_ref().is_some_and(|joined| joined.owner == std::process::id()) {
+            // Whoever loaded the programs clears the slot in any case.
+            self.slot.disarm(&self.programs.loaded).ok();
+        }
     }
 }

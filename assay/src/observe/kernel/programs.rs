@@ -8,22 +8,23 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use assay_common::loss::{COUNTERS, failed};
+use assay_common::limits::{INHERITED_LEN, LEAVERS_LEN, PROCESSES_LEN};
+use assay_common::loss::failed;
 use assay_common::names::{self, PROGRAMS, Place};
 use assay_common::offsets::Settings;
-use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
+use assay_common::served::ONLY_RUN;
+use aya::maps::{MapData, RingBuf};
 use zerocopy::IntoBytes as _;
 
 use super::answers::{self, NamesWanted};
 use super::btf::{Btf, BtfError};
 use super::btf_file::{BTF_PATH, BtfFile};
-use super::counted::{Counted, Counters, hook_name, repeat_places};
+use super::counted::repeat_places;
 use super::object::{Loaded, Made, ObjectError, Wanted};
 use super::observer::ObserverConfig;
 use super::plan::{Plan, PlanError, plan};
-use super::{traffic, witness};
-use crate::host::{bpf_syscall, hook_programs, netns};
-use crate::observe::traffic::Traffic;
+use super::{slot, witness};
+use crate::host::{bpf_elements, bpf_syscall, hook_programs, netns};
 use crate::observe::witness::WitnessCounts;
 
 /// The object, checked in; its digest is in the evidence.
@@ -90,6 +91,17 @@ pub enum Failures {
     Resolved,
 }
 
+impl Failures {
+    /// As the kernel half is told.
+    pub(super) fn number(self) -> u32 {
+        match self {
+            Self::AsText => failed::AS_TEXT,
+            Self::Counted => failed::COUNTED,
+            Self::Resolved => failed::RESOLVED,
+        }
+    }
+}
+
 /// A file that was open for writing before the run, or a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InheritedFile {
@@ -103,7 +115,7 @@ pub struct InheritedFile {
 pub struct Programs {
     /// Closing them detaches the programs; first of all.
     links: Vec<OwnedFd>,
-    loaded: Loaded,
+    pub(super) loaded: Loaded,
     plan: Plan,
     sees_uring: bool,
     unseen_packets: Option<String>,
@@ -114,6 +126,8 @@ pub struct Programs {
     no_witness: Option<String>,
     /// Whether addresses of names are noted, where that was asked for.
     noted: Option<Result<(), String>>,
+    /// What notes them, where it was loaded by itself.
+    answers: Option<Loaded>,
 }
 
 impl std::fmt::Debug for Programs {
@@ -127,56 +141,71 @@ impl std::fmt::Debug for Programs {
 }
 
 impl Programs {
-    /// Loads and attaches every program; those that see packets to the group's directory.
+    /// Loads and attaches every program; those that see packets to the group's directory. For one run.
     pub fn load(config: &ObserverConfig) -> Result<Self, ProgramsError> {
-        let ObserverConfig { group_id, level, group, names, inherited, sockets, counting, second_witness } =
-            config;
-        let names = names.as_ref();
-        // The maps are made while the kernel's BTF is read.
-        let processors = possible_cpus();
         let obstacle =
-            if *second_witness { hook_programs::obstacle() } else { Some("not asked for".to_owned()) };
-        let mut sizes = vec![
+            if config.second_witness { hook_programs::obstacle() } else { Some("not asked for".to_owned()) };
+        let watch_writes = u32::from(!config.inherited.is_empty());
+        let (mut programs, hooks) = Self::put(&[], config.names.is_some(), obstacle, |settings| Settings {
+            level: config.level,
+            watch_writes,
+            counts_repeats: u32::from(config.counting.repeats),
+            failures: config.counting.failures.number(),
+            group: config.group_id,
+            ..settings
+        })?;
+        let inherits = (ONLY_RUN, INHERITED_LEN);
+        slot::note_inherited(&programs.loaded, inherits, &config.inherited, &config.sockets)?;
+        programs.attach_all(&config.group)?;
+        programs.noted = config.names.as_ref().map(|wanted| programs.note_names(&config.group, wanted));
+        programs.attach_witness(&hooks);
+        Ok(programs)
+    }
+
+    /// The same for many runs, in groups below this one.
+    pub(super) fn load_for_many(
+        parent: &Path,
+        sizes: &[(&'static str, u32)],
+        of_runs: impl FnOnce(Settings) -> Settings,
+    ) -> Result<Self, ProgramsError> {
+        let obstacle = "runs that are served together have none".to_owned();
+        let (mut programs, _) = Self::put(sizes, false, Some(obstacle), of_runs)?;
+        programs.attach_all(parent)?;
+        Ok(programs)
+    }
+
+    /// Makes the maps and loads the programs, and says where those of a second witness go. `obstacle`: why there is none.
+    fn put(
+        more_sizes: &[(&'static str, u32)],
+        is_for_names: bool,
+        obstacle: Option<String>,
+        of_runs: impl FnOnce(Settings) -> Settings,
+    ) -> Result<(Self, Hooks), ProgramsError> {
+        let processors = possible_cpus();
+        // The first of a name counts.
+        let mut sizes = more_sizes.to_vec();
+        sizes.extend([
             (names::SCRATCH, processors),
             (names::COPY, processors),
             (names::REPEATS, processors * repeat_places(processors)),
-        ];
+        ]);
         sizes.extend(witness::sizes(obstacle.is_none(), processors));
         let functions = if obstacle.is_none() { witness::functions() } else { Vec::new() };
+        // The maps are made while the kernel's BTF is read.
         let (made, planned) = std::thread::scope(|scope| {
             let planned = scope.spawn(|| read_plan(&functions));
-            let made = Made::make(object(), &sizes);
+            let made = Made::make(object(), &sizes, &[]);
             let plan = planned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (made, plan)
         });
         let (plan, hooks) = planned?;
         let obstacle = obstacle.or_else(|| witness::missing(&hooks));
-        let netns = netns::is_told_to_packets().then(netns::own_cookie).and_then(Result::ok);
-        let settings = Settings {
-            level: *level,
-            watch_writes: u32::from(!inherited.is_empty()),
-            observer: std::process::id(),
-            can_ask_netns: u32::from(netns.is_some()),
-            netns: netns.unwrap_or(0),
-            repeat_places: repeat_places(processors),
-            witness_slots: witness::slots(processors),
-            takes_names: u32::from(plan.can_take_names()),
-            hears_addresses: 1,
-            counts_repeats: u32::from(counting.repeats),
-            failures: match counting.failures {
-                Failures::AsText => failed::AS_TEXT,
-                Failures::Counted => failed::COUNTED,
-                Failures::Resolved => failed::RESOLVED,
-            },
-            // Keyed afresh for each, and known to nobody.
-            seed: RandomState::new().build_hasher().finish(),
-            group: *group_id,
-        };
+        let settings = of_runs(settings(&plan, processors));
         let globals = [(names::OFFSETS, plan.offsets.as_bytes()), (names::SETTINGS, settings.as_bytes())];
         let hooks = if obstacle.is_none() { hooks } else { StdHashMap::new() };
-        let wanted = Wanted { answers: names.is_some(), hooks };
+        let wanted = Wanted { every: true, answers: is_for_names, hooks };
         let loaded = made?.load(&globals, &wanted)?;
-        let mut programs = Self {
+        let programs = Self {
             links: Vec::new(),
             loaded,
             plan,
@@ -186,19 +215,22 @@ impl Programs {
             unseen_addresses: None,
             no_witness: obstacle,
             noted: None,
+            answers: None,
         };
         programs.join_tails()?;
-        programs.note_inherited(inherited, sockets)?;
-        programs.attach()?;
-        programs.untaken_names = programs.attach_names().err().map(|error| error.to_string());
-        programs.sees_uring = programs.plan.can_read_uring() && programs.attach_uring();
+        Ok((programs, wanted.hooks))
+    }
+
+    /// Attaches what belongs to the host, and to this group.
+    fn attach_all(&mut self, group: &Path) -> Result<(), ProgramsError> {
+        self.attach()?;
+        self.untaken_names = self.attach_names().err().map(|error| error.to_string());
+        self.sees_uring = self.plan.can_read_uring() && self.attach_uring();
         // A reason is a line; the verifier's words follow it.
         let first = |why: String| why.lines().next().unwrap_or_default().to_owned();
-        programs.unseen_packets = programs.attach_to_group(group, way_of_packets).err().map(first);
-        programs.unseen_addresses = programs.attach_to_group(group, way_of_addresses).err().map(first);
-        programs.noted = names.map(|wanted| programs.note_names(group, wanted));
-        programs.attach_witness(&wanted.hooks);
-        Ok(programs)
+        self.unseen_packets = self.attach_to_group(group, way_of_packets).err().map(first);
+        self.unseen_addresses = self.attach_to_group(group, way_of_addresses).err().map(first);
+        Ok(())
     }
 
     /// Fields this kernel does not have and some records need.
@@ -216,7 +248,7 @@ impl Programs {
         self.no_witness.as_deref()
     }
 
-    fn attach_witness(&mut self, hooks: &StdHashMap<&'static str, u32>) {
+    fn attach_witness(&mut self, hooks: &Hooks) {
         if self.no_witness.is_some() {
             return;
         }
@@ -229,18 +261,41 @@ impl Programs {
     /// What the second witness sent and lost.
     pub fn witness_counts(&self) -> Result<WitnessCounts, ProgramsError> {
         let skipped = self.passed_over(witness::is_hook)?;
-        witness::counts(&self.loaded, skipped).map_err(|error| bad_map(names::WITNESS_TALLY, error))
+        let slots = if self.no_witness.is_none() { witness::slots(possible_cpus()) } else { 1 };
+        witness::counts(&self.loaded, slots, skipped).map_err(|error| bad_map(names::WITNESS_TALLY, error))
     }
 
     fn note_names(&mut self, group: &Path, wanted: &NamesWanted) -> Result<(), String> {
         let directory = fs::File::open(group).map_err(|error| error.to_string())?;
-        self.links.push(answers::note(&mut self.loaded, &directory, wanted)?);
+        let loaded = self.answers.as_ref().unwrap_or(&self.loaded);
+        self.links.push(answers::note(loaded, &directory, wanted)?);
+        Ok(())
+    }
+
+    /// Loads the programs that note addresses of names by themselves, with maps of their own, and attaches them to a run's
+    /// group.
+    pub(super) fn note_names_of_one(
+        &mut self,
+        group: &Path,
+        wanted: &NamesWanted,
+    ) -> Result<(), ProgramsError> {
+        let own = [names::CLASSES, names::SERVERS, names::ADDRESSES, names::STREAMS, names::QUESTION];
+        let is_there = |name: &str| !own.contains(&name) && !name.starts_with(".rodata");
+        let there = self.loaded.maps.iter().filter(|(name, _)| is_there(name));
+        let there: Vec<_> = there.map(|(name, fd)| (name.as_str(), fd.as_fd())).collect();
+        let settings = settings(&self.plan, possible_cpus());
+        let globals =
+            [(names::OFFSETS, self.plan.offsets.as_bytes()), (names::SETTINGS, settings.as_bytes())];
+        let answers = Wanted { answers: true, ..Wanted::default() };
+        self.answers = Some(Made::make(object(), &[], &there)?.load(&globals, &answers)?);
+        self.noted = Some(self.note_names(group, wanted));
         Ok(())
     }
 
     /// The map of addresses by classes of names, where those are noted.
     pub fn addresses(&self) -> Option<BorrowedFd<'_>> {
-        self.noted.as_ref()?.as_ref().ok().and_then(|()| answers::addresses(&self.loaded))
+        let loaded = self.answers.as_ref().unwrap_or(&self.loaded);
+        self.noted.as_ref()?.as_ref().ok().and_then(|()| answers::addresses(loaded))
     }
 
     /// Why the kernel's own copies of names, or of addresses, are not seen; `None` when they are. Calls that have one say so.
@@ -254,10 +309,10 @@ impl Programs {
     }
 
     /// Begins to record what happens in this group and below it.
-    pub fn arm(&mut self, group_id: u64, run: u32) -> Result<(), ProgramsError> {
-        let map = self.loaded.maps.get_mut(names::RUNS).ok_or_else(|| no_map(names::RUNS))?;
-        let mut runs: HashMap<_, u64, u32> = HashMap::try_from(map).map_err(|e| bad_map(names::RUNS, e))?;
-        runs.insert(group_id, run, 0).map_err(|e| bad_map(names::RUNS, e))
+    pub fn arm(&self, group_id: u64, run: u32) -> Result<(), ProgramsError> {
+        let map = self.loaded.map(names::RUNS)?;
+        bpf_elements::set(map, &group_id.to_ne_bytes(), &run.to_ne_bytes())
+            .map_err(|error| bad_map(names::RUNS, error))
     }
 
     /// Takes the ring. Once only.
@@ -271,103 +326,18 @@ impl Programs {
     }
 
     fn take_ring_named(&mut self, name: &'static str) -> Result<RingBuf<MapData>, ProgramsError> {
-        let map = self.loaded.maps.remove(name).ok_or_else(|| no_map(name))?;
+        let map = self.loaded.aya_map(name)?;
         RingBuf::try_from(map).map_err(|e| bad_map(name, e))
-    }
-
-    /// Records delivered and lost so far, by hook name.
-    pub fn counters(&self) -> Result<Counters, ProgramsError> {
-        Ok(Counters { seen: self.counter_map(names::SEEN)?, lost: self.counter_map(names::LOST)? })
-    }
-
-    /// What was counted and not sent.
-    pub fn counted(&self) -> Result<Counted, ProgramsError> {
-        let map = |name: &'static str| self.loaded.maps.get(name).ok_or_else(|| no_map(name));
-        Counted::read(map(names::REPEATS)?, map(names::REPEATED)?, map(names::FAILED)?)
-            .map_err(|error| bad_map(names::REPEATS, error))
-    }
-
-    /// What went over the network; `None` where packets are not seen.
-    pub fn traffic(&self) -> Result<Option<Traffic>, ProgramsError> {
-        if self.unseen_packets.is_some() {
-            return Ok(None);
-        }
-        traffic::read(&self.loaded).map(Some).map_err(|reason| bad_map(names::TRAFFIC, reason))
-    }
-
-    /// How often the kernel passed over a program because it was running already on that processor, for whichever task of
-    /// the host.
-    pub fn skipped(&self) -> Result<u64, ProgramsError> {
-        // All that the kernel gives back to its caches comes by where names do, in interrupts as well; a name that was
-        // passed over is missed at the return of its call, which says so.
-        self.passed_over(|place| !witness::is_hook(place) && !matches!(place, Place::Names(_)))
-    }
-
-    /// The same of programs with such a place. A kernel that does not tell has not said that it passed over none.
-    fn passed_over(&self, is_asked: impl Fn(Place) -> bool) -> Result<u64, ProgramsError> {
-        const WHAT: &str = "recursion_misses:";
-        let untold = |program| bad_map(program, format!("the kernel does not tell `{WHAT}`"));
-        let told = self.told_of_each(WHAT, is_asked)?;
-        told.into_iter().map(|(program, times)| times.ok_or_else(|| untold(program))).sum()
-    }
-
-    /// How many instructions the verifier went through for each program. 0 on kernels that do not tell (before 5.16).
-    pub fn verified(&self) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
-        self.verified_of(|place| !witness::is_hook(place))
-    }
-
-    /// The same, for the programs of the second witness.
-    pub fn verified_hooks(&self) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
-        self.verified_of(witness::is_hook)
-    }
-
-    fn verified_of(
-        &self,
-        is_asked: impl Fn(Place) -> bool,
-    ) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
-        let told = self.told_of_each("verified_insns:", is_asked)?;
-        Ok(told.into_iter().map(|(program, count)| (program, count.unwrap_or(0))).collect())
-    }
-
-    /// A number that the kernel keeps of each program, for those with such a place; `None` where it tells none.
-    fn told_of_each(
-        &self,
-        what: &str,
-        is_asked: impl Fn(Place) -> bool,
-    ) -> Result<Vec<(&'static str, Option<u64>)>, ProgramsError> {
-        let mut all = Vec::new();
-        for program in PROGRAMS.into_iter().filter(|program| is_asked(program.place)) {
-            let Some(fd) = self.loaded.programs.get(program.name) else { continue };
-            // The kernel tells it nowhere else that needs no newer library.
-            let path = format!("/proc/self/fdinfo/{}", fd.as_raw_fd());
-            let info = fs::read_to_string(&path).map_err(|error| bad_map(names::TAILS, error))?;
-            let told = info.lines().find_map(|line| line.strip_prefix(what));
-            all.push((program.name, told.and_then(|number| number.trim().parse().ok())));
-        }
-        Ok(all)
-    }
-
-    fn counter_map(&self, name: &'static str) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
-        let map = self.loaded.maps.get(name).ok_or_else(|| no_map(name))?;
-        let counters: PerCpuArray<_, u64> = PerCpuArray::try_from(map).map_err(|e| bad_map(name, e))?;
-        let mut all = Vec::new();
-        for index in 0..COUNTERS {
-            let Some(hook) = hook_name(index) else { continue };
-            let values = counters.get(&index, 0).map_err(|e| bad_map(name, e))?;
-            all.push((hook, values.iter().sum()));
-        }
-        Ok(all)
     }
 
     /// Fills the table of programs that others go on with. The map stays with us: a table without an owner in userspace is
     /// emptied by the kernel.
     fn join_tails(&self) -> Result<(), ProgramsError> {
-        let table = self.loaded.maps.get(names::TAILS).ok_or_else(|| no_map(names::TAILS))?;
-        let Map::ProgramArray(table) = table else { return Err(no_map(names::TAILS)) };
+        let table = self.loaded.map(names::TAILS)?;
         for program in PROGRAMS {
             if let Place::Tail(slot) = program.place {
                 let fd = self.program(program.name)?.as_raw_fd();
-                bpf_syscall::map_update(table.fd().as_fd(), &slot.to_ne_bytes(), &fd.to_ne_bytes())
+                bpf_elements::set(table, &slot.to_ne_bytes(), &fd.to_ne_bytes())
                     .map_err(|error| bad_map(names::TAILS, error))?;
             }
         }
@@ -433,28 +403,13 @@ impl Programs {
         let program = self.program(name).map_err(std::io::Error::other)?;
         bpf_syscall::raw_tracepoint_open(program.as_fd(), &CString::new(tracepoint)?)
     }
-
-    fn note_inherited(
-        &mut self,
-        files: &[InheritedFile],
-        sockets: &[InheritedFile],
-    ) -> Result<(), ProgramsError> {
-        let map = self.loaded.maps.get_mut(names::INHERITED).ok_or_else(|| no_map(names::INHERITED))?;
-        let mut noted: HashMap<_, [u64; 2], u32> =
-            HashMap::try_from(map).map_err(|e| bad_map(names::INHERITED, e))?;
-        let files = files.iter().map(|file| (file, 1));
-        for (file, is_watched) in files.chain(sockets.iter().map(|socket| (socket, 0))) {
-            let (major, minor) = (rustix::fs::major(file.dev), rustix::fs::minor(file.dev));
-            // The kernel's own encoding of a device number.
-            let dev = u64::from(major) << 20 | u64::from(minor);
-            noted.insert([dev, file.ino], is_watched, 0).map_err(|e| bad_map(names::INHERITED, e))?;
-        }
-        Ok(())
-    }
 }
 
+/// The kernel's functions that the second witness is attached to, with their ids.
+type Hooks = StdHashMap<&'static str, u32>;
+
 /// Where the fields are on this kernel, and which of these functions it has.
-fn read_plan(functions: &[&'static str]) -> Result<(Plan, StdHashMap<&'static str, u32>), ProgramsError> {
+fn read_plan(functions: &[&'static str]) -> Result<(Plan, Hooks), ProgramsError> {
     let file = BtfFile::open().map_err(ProgramsError::BtfFile)?;
     let btf = Btf::parse(&file)?;
     let hooks = if functions.is_empty() { StdHashMap::new() } else { btf.functions(functions) };
@@ -473,15 +428,37 @@ fn way_of_addresses(place: Place) -> Option<u32> {
     if let Place::Address(attach) = place { Some(attach) } else { None }
 }
 
-fn no_map(map: &'static str) -> ProgramsError {
-    ProgramsError::Map { map, reason: "the object has no such map".into() }
-}
-
-fn bad_map(map: &'static str, reason: impl std::fmt::Display) -> ProgramsError {
+pub(super) fn bad_map(map: &'static str, reason: impl std::fmt::Display) -> ProgramsError {
     ProgramsError::Map { map, reason: format!("{reason}") }
 }
 
+/// What every load is told.
+fn settings(plan: &Plan, processors: u32) -> Settings {
+    let netns = netns::is_told_to_packets().then(netns::own_cookie).and_then(Result::ok);
+    Settings {
+        level: 1,
+        watch_writes: 0,
+        observer: std::process::id(),
+        can_ask_netns: u32::from(netns.is_some()),
+        netns: netns.unwrap_or(0),
+        repeat_places: repeat_places(processors),
+        witness_slots: witness::slots(processors),
+        takes_names: u32::from(plan.can_take_names()),
+        hears_addresses: 1,
+        counts_repeats: 0,
+        failures: failed::AS_TEXT,
+        // Keyed afresh for each, and known to nobody.
+        seed: RandomState::new().build_hasher().finish(),
+        group: 0,
+        parent: 0,
+        slots: 0,
+        slot_places: 0,
+        processes: PROCESSES_LEN,
+        leavers: LEAVERS_LEN,
+    }
+}
+
 /// Processors that may ever run; each has a record under construction.
-fn possible_cpus() -> u32 {
+pub(super) fn possible_cpus() -> u32 {
     aya::util::nr_cpus().map_or(assay_common::limits::MAX_CPUS, |n| n as u32)
 }

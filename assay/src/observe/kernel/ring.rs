@@ -1,9 +1,11 @@
 //! The ring: bytes out, nothing decoded.
 
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
+use assay_common::record::Header;
 use aya::maps::{Map, MapData, RingBuf};
 
 /// The shortest sleep between two looks. The kernel half never wakes the reader: a wake-up for each record would cost
@@ -19,6 +21,8 @@ pub struct Ring {
     nap: Duration,
     /// What the next record is not handed out for.
     known: Option<Vec<u8>>,
+    /// Whose records are handed out, where others had the ring before.
+    run: Option<u32>,
 }
 
 impl std::fmt::Debug for Ring {
@@ -30,7 +34,15 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// Takes the ring.
     pub fn new(ring: RingBuf<MapData>) -> Self {
-        Self { buffer: ring, nap: SHORTEST_NAP, known: None }
+        Self { buffer: ring, nap: SHORTEST_NAP, known: None, run: None }
+    }
+
+    /// Takes a ring that other runs had before: what is there is theirs, and so is what a program of theirs that was on
+    /// its way may still add.
+    pub fn of_run(ring: RingBuf<MapData>, run: u32) -> Self {
+        let mut taken = Self { run: Some(run), ..Self::new(ring) };
+        while taken.buffer.next().is_some() {}
+        taken
     }
 
     /// The same ring, read from where its last reader stopped: that is written in the ring itself, and a copy of a
@@ -59,6 +71,9 @@ impl Ring {
         while count < limit {
             let Some(record) = self.buffer.next() else { break };
             count += 1;
+            if self.run.is_some_and(|run| run_of(&record) != Some(run)) {
+                continue;
+            }
             if !self.known.take().is_some_and(|known| is_same(&record, &known)) {
                 each(&record);
             }
@@ -66,6 +81,12 @@ impl Ring {
         self.nap = if count > 0 { SHORTEST_NAP } else { LONGEST_NAP.min(self.nap * 2) };
         count
     }
+}
+
+/// The run that a record is of.
+fn run_of(record: &[u8]) -> Option<u32> {
+    const AT: usize = offset_of!(Header, run);
+    record.get(AT..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// Whether a record is one that was read before. It has its time and its task in it, so no two are equal; what is added

@@ -1,29 +1,24 @@
 //! What the kernel half counted of packets, read at the end of a run.
 
-use assay_common::names;
-use assay_common::traffic::{TrafficEnd, TrafficTally};
-use aya::maps::{Array, HashMap};
-use zerocopy::transmute;
+use std::io;
+use std::os::fd::BorrowedFd;
 
-use super::object::Loaded;
+use assay_common::traffic::{TrafficEnd, TrafficTally};
+use zerocopy::FromBytes as _;
+
+use crate::host::bpf_elements as elements;
 use crate::observe::traffic::Traffic;
 
 const END: usize = size_of::<TrafficEnd>();
 const TALLY: usize = size_of::<TrafficTally>();
 
-/// Reads the maps; the reason where that cannot be.
-pub(super) fn read(loaded: &Loaded) -> Result<Traffic, String> {
-    let map = |name: &str| loaded.maps.get(name).ok_or_else(|| format!("the object has no `{name}`"));
-    let counted: HashMap<_, [u8; END], [u8; TALLY]> =
-        HashMap::try_from(map(names::TRAFFIC)?).map_err(|error| error.to_string())?;
-    let beyond: Array<_, [u8; TALLY]> =
-        Array::try_from(map(names::BEYOND)?).map_err(|error| error.to_string())?;
-    let mut ends = Vec::new();
-    for one in &counted {
-        let (end, tally) = one.map_err(|error| error.to_string())?;
-        let (end, tally): (TrafficEnd, TrafficTally) = (transmute!(end), transmute!(tally));
-        ends.push((end, tally));
+/// Reads what is counted by its end, and what had no room there, which has a place for each slot.
+pub(super) fn read(ends: BorrowedFd<'_>, beyond: BorrowedFd<'_>, slot: u32) -> io::Result<Traffic> {
+    let tally = |bytes: &[u8]| TrafficTally::read_from_bytes(bytes).map_err(|_| io::ErrorKind::InvalidData);
+    let mut counted = Vec::new();
+    for (end, bytes) in elements::entries(ends, END, TALLY)? {
+        let end = TrafficEnd::read_from_bytes(&end).map_err(|_| io::ErrorKind::InvalidData)?;
+        counted.push((end, tally(&bytes)?));
     }
-    let beyond = beyond.get(&0, 0).map_err(|error| error.to_string())?;
-    Ok(Traffic::of(ends, transmute!(beyond)))
+    Ok(Traffic::of(counted, tally(&elements::values(beyond, TALLY, slot, 1)?)?))
 }

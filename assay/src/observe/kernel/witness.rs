@@ -3,18 +3,14 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use assay_common::limits::{WITNESS_RING_BYTES, WITNESS_SLOTS, WITNESS_SLOTS_LEAST};
+use assay_common::limits::{LEAST_RING_BYTES, WITNESS_RING_BYTES, WITNESS_SLOTS, WITNESS_SLOTS_LEAST};
 use assay_common::names::{self, PROGRAMS, Place};
 use assay_common::record::WitnessTally;
-use aya::maps::Map;
 use zerocopy::FromBytes as _;
 
 use super::object::Loaded;
-use crate::host::bpf_syscall;
+use crate::host::{bpf_elements, bpf_syscall};
 use crate::observe::witness::WitnessCounts;
-
-/// The smallest ring that the kernel makes: a page of x86-64, the only machine that the calls are known for.
-const PAGE: u32 = 4096;
 
 /// How many records can be under construction on this many processors.
 pub(super) fn slots(processors: u32) -> u32 {
@@ -26,7 +22,7 @@ pub(super) fn slots(processors: u32) -> u32 {
 pub(super) fn sizes(is_wanted: bool, processors: u32) -> [(&'static str, u32); 4] {
     let slots = if is_wanted { slots(processors) } else { 1 };
     [
-        (names::WITNESS_RING, if is_wanted { WITNESS_RING_BYTES } else { PAGE }),
+        (names::WITNESS_RING, if is_wanted { WITNESS_RING_BYTES } else { LEAST_RING_BYTES }),
         (names::WITNESS_SLOTS, slots),
         (names::WITNESS_TAKEN, slots),
         (names::WITNESS_TALLY, slots),
@@ -67,12 +63,10 @@ pub(super) fn attach(loaded: &Loaded, hooks: &HashMap<&'static str, u32>) -> Res
 }
 
 /// What its slots counted; `skipped` is what the kernel counted for it.
-pub(super) fn counts(loaded: &Loaded, skipped: u64) -> Result<WitnessCounts, String> {
-    let Some(Map::Array(tallies)) = loaded.maps.get(names::WITNESS_TALLY) else {
-        return Err("the object has no tally".into());
-    };
+pub(super) fn counts(loaded: &Loaded, slots: u32, skipped: u64) -> Result<WitnessCounts, String> {
+    let tallies = loaded.map(names::WITNESS_TALLY).map_err(|error| error.to_string())?;
     let size = size_of::<WitnessTally>();
-    let values = bpf_syscall::map_values(tallies.fd().as_fd(), size).map_err(|error| error.to_string())?;
+    let values = bpf_elements::values(tallies, size, 0, slots).map_err(|error| error.to_string())?;
     let mut counts = WitnessCounts { seen: 0, lost: skipped };
     for bytes in values.chunks_exact(size) {
         let tally = WitnessTally::read_from_bytes(bytes).map_err(|error| error.to_string())?;
