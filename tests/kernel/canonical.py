@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A second implementation of docs/formats/canonicalisation.md, written from that page alone.
 
-usage: canonical.py EVIDENCE.json TRACE.ndjson USER HOST COMMAND...
+usage: canonical.py EVIDENCE.json TRACE.ndjson USER:ID HOST COMMAND...
 
 Makes the identity again from the trace, the roots and the folds that the evidence tells, and compares: command, every
 effect in both directions, order, digest and run id; and which names fold, by which rules and to what (`folding.py`).
@@ -83,6 +83,7 @@ def plain_bytes(digits):
 
 class Run:
     def __init__(self, evidence, lines, user, host, command):
+        user, user_id = user.split(":")
         self.lines = lines
         self.observed = evidence["observed"]
         roots = [(path, name) for name, path in self.observed["roots"].items()]
@@ -99,7 +100,8 @@ class Run:
         roots = [(unescaped(path), name) for path, name in self.roots]
         self.told = Told(os.environ["TOLD"]) if "TOLD" in os.environ else None
         self.not_judged = {"ephemeral-port"} if self.told else NOT_JUDGED
-        self.folder = Folder(lines, self.observed["processes"], roots, raw, clock, user, host, self.result, self.told)
+        self.folder = Folder(lines, self.observed["processes"], roots, raw, clock, user, host, self.result, self.told,
+                             user_id)
         self.ports()
 
     # Names

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -141,6 +142,35 @@ fn odd_names_fold_as_the_page_says() {
     }
 }
 
+/// The user's id in names of every place, as the page says: where it is told from other numbers, and where it counts.
+#[test]
+fn the_users_id_folds_as_the_page_says() {
+    let Some(stage) = Stage::new("canonical::the_users_id_folds_as_the_page_says") else { return };
+    let stage = stage.option(&["--user", "23456:23456"]);
+    stage.mode("", 0o777);
+    let outside = tempfile::Builder::new().prefix("assay-id-").tempdir_in("/tmp").expect("a folder");
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+    let script = format!(
+        "cd {}; mkdir -m 700 a-$(id -u) $(id -u) v$(id -u); for n in 23455 $(id -u) 23457; do echo > part-$n; done
+        mkdir q; echo > q/part-$(id -u); echo > q/part-1; mktemp -d ./$(id -u)-XXXXXX; rm -r $(id -u) $(id -u)-*
+        cd - > /dev/null; echo > out-$(id -u); echo > \"$TMPDIR/s.$(id -u).sock\"; ln -s $(id -u) \"$TMPDIR/l\"",
+        outside.path().display()
+    );
+    let command = ["sh", "-ec", script.as_str()];
+    let played = stage.run(&command);
+    assert_eq!(played.outcome["child"]["exit_code"], 0, "{}", played.stderr);
+    let (evidence, trace) = (stage.artifact("run.profile.evidence.json"), stage.artifact("trace"));
+    let who = (":23456", page::host());
+    assert_eq!(page::differences_of((who.0, &who.1), &evidence, &trace, None, &command), "");
+    let folded = played.evidence["observed"]["folded"].as_array().expect("folds");
+    let names: Vec<&str> = folded.iter().filter_map(|fold| fold["to"].as_str()).collect();
+    for end in ["/a-${UID}/", "/${UID}/", "/q/part-${UID}", "/${UID}-${RANDOM}/", "/s.${UID}.sock"] {
+        assert!(names.iter().any(|name| name.ends_with(end.trim_end_matches('/'))), "{end}: {names:?}");
+    }
+    // With the id of another it says otherwise.
+    assert_ne!(page::differences_of((":23457", &who.1), &evidence, &trace, None, &command), "");
+}
+
 /// The rules of which a trace and what the program tells beside it tell enough.
 const JUDGED: &[&str] = &[
     "place-name",
@@ -217,7 +247,7 @@ pub fn hostile() -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = [
         "new\nline",
         "\n# injected heading\n\n| a | b |\n",
-        "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+        "\x1b[1mred\x1b[0m\x1b]0;title\x07",
         "${HOME}",
         "${WORKDIR}",
         "${REDACTED:1}",

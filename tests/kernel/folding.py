@@ -12,6 +12,7 @@ import re
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, "../../docs/formats/canonicalisation.md")
 WORDS = os.path.join(HERE, "../../assay/src/profile/words.txt")
+PARTS = os.path.join(HERE, "../../assay/src/profile/parts.txt")
 TEMPORARY = ("TMPDIR", "CALLER_TMPDIR", "RUNTIME_DIR")
 USER_PLACES = ("/run/user", "/var/mail", "/var/spool/mail", "/var/spool/cron", "/run/sudo", "/run/lock")
 ADDED = {"partial", "download", "crdownload", "backup", "swapfile", "update", "updated", "unfinished", "incomplete",
@@ -98,20 +99,19 @@ def is_word(letters):
 
 def is_like_a_word(token):
     found = re.fullmatch("([A-Za-z]*)([0-9]*)", token)
-    if found:
-        return not found[1] or (is_word(found[1]) and len(found[2]) <= 4)
+    if found and (not found[1] or (is_word(found[1]) and len(found[2]) <= 4)):
+        return True
     found = re.fullmatch("[0-9]{1,2}([A-Za-z]+)", token)
-    if found and is_word(found[1]):
+    if found and len(token) <= 5 and is_word(found[1]):
         return True
     if re.fullmatch("[0-9]{1,5}x[0-9]{1,5}", token):
         return True
-    if re.fullmatch("(19|20)[0-9]{2}[QHWqhw][0-9]{1,2}|[Ss][0-9]{1,2}[Ee][0-9]{1,3}", token):
+    year = "(([FC]Y)?(19|20)[0-9]{2}|[FC]Y[0-9]{2})[QHW][0-9]{1,2}"
+    if re.fullmatch(year + "|S[0-9]{1,2}E[0-9]{1,3}", token, re.I):
         return True
-    found = re.fullmatch("([A-Za-z]+)[0-9]{1,3}([A-Za-z]+)", token)
-    sides = found.groups() if found else ()
-    joined = [WORDS_KNOWN.is_joined(side) for side in sides]
-    return any(is_joined and len(side) >= 4 for side, is_joined in zip(sides, joined)) and all(
-        is_joined or len(side) <= 3 for side, is_joined in zip(sides, joined))
+    if re.fullmatch("(?=(?:[0-9]+[a-z]){2})" + "".join("([0-9]{1,3}%s)?" % unit for unit in "dhms"), token):
+        return True
+    return WORDS_KNOWN.is_built(token)
 
 
 def is_chosen_number(digits):
@@ -134,7 +134,7 @@ def is_hash(token, words):
         return False
     changes = sum(1 for a, b in zip(token, token[1:]) if a.isdigit() != b.isdigit())
     named = words.within(token)
-    return named < 2 if changes >= 3 else changes == 2 and len(token) >= 20 and not named
+    return (named < 2 if changes >= 3 else changes == 2 and len(token) >= 20 and not named) and not words.is_built(token)
 
 
 def stands_in(text, name):
@@ -153,6 +153,8 @@ class Words:
     def __init__(self):
         with open(WORDS, encoding="ascii") as words:
             self.known = set(words.read().split())
+        with open(PARTS, encoding="ascii") as parts:
+            self.listed = self.known | set(parts.read().split())
         self.longest = max(map(len, self.known))
 
     def is_of_words(self, name):
@@ -164,6 +166,37 @@ class Words:
         joined = [self.is_joined(part) for part in parts]
         return digits <= 3 and any(joined) and all(
             is_joined or re.fullmatch("[a-z]{1,2}", part) for part, is_joined in zip(parts, joined))
+
+    def is_built(self, token):
+        """Whether it can be cut into pieces that count enough: by trying every way, from the end."""
+        per, less = (6, 14) if re.search("[a-z]", token) and re.search("[A-Z]", token) else (5, 12)
+        is_hexadecimal = bool(re.fullmatch("[0-9A-Fa-f]*", token))
+        known = {}
+
+        def best(at, before):
+            """The most that what begins here counts, behind these pieces that are not listed."""
+            if at == len(token):
+                return 0
+            if (at, before) in known:
+                return known[at, before]
+            counts = []
+            for end in range(at + 2, min(len(token), at + 16) + 1):
+                piece = token[at:end]
+                if piece.lower() in self.listed and re.fullmatch("[A-Za-z0-9][a-z0-9]*|[A-Z0-9]*", piece):
+                    counts.append(per * len(piece) - less + best(end, ""))
+            number = re.match("[0-9]*", token[at:])[0]
+            if number and len(before) < 2 and before[-1:] != "N":
+                if len(number) <= 4:
+                    counts.append((0 if is_hexadecimal else len(number) - 1) + best(at + len(number), before + "N"))
+                elif is_chosen_number(number):
+                    counts.append(8 + best(at + len(number), before + "N"))
+            for piece in {token[at:at + 1], token[at:at + 2]}:
+                if len(before) < 2 and before[-1:] != "L" and re.fullmatch("[A-Z]+|[A-Za-z][a-z]*", piece):
+                    counts.append(-1 + best(at + len(piece), before + "L"))
+            known[at, before] = max(counts, default=-1000)
+            return known[at, before]
+
+        return best(0, "") >= 6
 
     def within(self, token):
         return sum(self.is_joined(row) for row in re.findall("[A-Za-z]{3,}", token))
@@ -229,7 +262,7 @@ class Folder:
     """`result` says of a line whether it is done (`ok`), `denied`, or neither; `told` is what a trace does not tell, where
     that is known: which paths were made as mkstemp and mkdtemp do, other spellings of roots, groups and their mounts."""
 
-    def __init__(self, lines, processes, roots, command, clock, user, hostname, result, told=None):
+    def __init__(self, lines, processes, roots, command, clock, user, hostname, result, told=None, user_id=None):
         private = told and told.private
         self.roots = [(path, name, frozenset()) for path, name in roots]
         if told:
@@ -243,6 +276,7 @@ class Folder:
         self.roots.sort(key=lambda root: -len(root[0]))
         self.command = command
         self.clock, self.user, self.hostname = clock, user, hostname
+        self.user_id = user_id
         self.private = private
         self.forms, self.words = forms(), Words()
         self.lives, self.mounts, self.programs, self.templates = {}, [], {}, set()
@@ -265,7 +299,9 @@ class Folder:
         for path, life in self.lives.items():
             if life.made:
                 self.find_dates(path)
-        self.counting = self.find_counting()
+        self.counting = self.find_counting(self.is_maker, lambda life: life.made or life.is_refused)
+        self.counting_like_user = self.find_counting(
+            lambda _, digits: digits == self.user_id, lambda life: life.made or life.is_refused or life.was_there)
         self.alike = self.find_alike()
         self.choice, self.asked = {}, set()
 
@@ -451,18 +487,18 @@ class Folder:
         number = self.as_id(digits)
         return number is not None and path in self.lives and self.is_related(number, self.lives[path].makers)
 
-    def find_counting(self):
+    def find_counting(self, is_id, is_among):
         """Where in the last name of a path a number counts, though it is an id."""
         patterns = {}
         for path, life in self.lives.items():
-            if not (life.made or life.is_refused):
+            if not is_among(life):
                 continue
             plain = path.rstrip("/")
             name = plain.split("/")[-1]
             for found in re.finditer("[0-9]+", name):
                 pattern = (above(plain), name[:found.start()], name[found.end():])
                 ids, others = patterns.setdefault(pattern, ([], set()))
-                if self.is_maker(path, found[0]):
+                if is_id(path, found[0]):
                     ids.append((path, found.start()))
                 else:
                     others.add(found[0])
@@ -652,7 +688,7 @@ class Folder:
                 if name.startswith(before) and name.endswith(after) and len(name) == len(
                         before) + length + len(after) and re.fullmatch("[A-Za-z0-9]+", middle) and (
                             proof.private or not self.words.is_of_words(middle)):
-                    return ["template"], escaped(before) + "${RANDOM}" + escaped(after)
+                    return self.around(name, (len(before), len(before) + length), "template", proof)
             part = self.form(name, proof)
             if part:
                 return self.around(name, part, "temp-name", proof)
@@ -794,7 +830,7 @@ class Folder:
                 return True
             if self.uuid(name, at) or self.time(name, at) or is_hexadecimal_hash(name[at:end]):
                 return True
-            if name[at:end].isdigit() and proof.is_id(at, name[at:end]):
+            if name[at:end].isdigit() and proof.is_id(at, name[at:end]) or proof.is_user_id(at, name[at:end]):
                 return True
         return False
 
@@ -816,6 +852,8 @@ class Folder:
         for word, variable, rule in ((proof.user, "${USER}", "user"), (proof.hostname, "${HOSTNAME}", "hostname")):
             if self.is_word_at(name, at, word):
                 return (at, at + len(word), variable, rule), at + len(word)
+        if proof.is_user_id(at, token):
+            return (at, end, "${UID}", "user-id"), end
         if not proof.made:
             return None, end
         for stop, variable, rule in ((self.uuid(name, at), "${UUID}", "uuid"), (self.time(name, at), "${TIME}", "time")):
@@ -919,14 +957,15 @@ class Folder:
                 return [(rules, name.split("/")[-1]) for rules, name, _ in outcomes]
         life = self.lives[link]
         proof = Proof(self, Place(), link, life, bool(life.made), not life.is_alive)
-        proof.user, proof.hostname = None, self.hostname
+        proof.user = proof.user_id = None
+        proof.hostname = self.hostname
         return [self.text(text, proof)]
 
     def abstract(self, name, is_bound):
         if is_bound and re.fullmatch("[0-9A-Fa-f]{5}", name):
             return frozenset({"autobind"}), "@${RANDOM}"
         proof = Proof(self, Place(), None, Life(), is_bound, is_bound)
-        proof.user = proof.hostname = None
+        proof.user = proof.user_id = proof.hostname = None
         rules, text = self.text(name, proof)
         return rules, "@" + text if rules else None
 
@@ -950,6 +989,7 @@ class Proof:
         self.is_directory = bool(life and life.made == "directory")
         is_users = place.temp or any(is_beneath(path or "", one) for one in USER_PLACES)
         self.user = folder.user if is_users else None
+        self.user_id = folder.user_id if is_users and len(folder.user_id or "") >= 4 else None
         self.hostname = folder.hostname if made else None
 
     @property
@@ -961,6 +1001,9 @@ class Proof:
             return self.path in self.folder.private
         self.folder.asked.add(self.path)
         return self.folder.choice.get(self.path, False)
+
+    def is_user_id(self, at, token):
+        return self.user_id == token and (self.path, at) not in self.folder.counting_like_user
 
     def is_id(self, at, digits):
         if self.path is None:

@@ -30,6 +30,15 @@ def now(form):
     return time.strftime(form, time.gmtime(started))
 
 
+# What names are built of, and what is like that.
+PIECES = [
+    lambda: chance.choice(["rack", "row", "clip", "utf8", "1080p", "mb", "v1beta", "abc", "node", "llvm", "h264", "sda1", "dead"]),
+    lambda: chance.choice(["Rack", "LLVM", "UTF8", "Display", "1080P", "Mb", "kEy", "Node", "SHA256"]),
+    lambda: drawn(DIGITS, 1, 5),
+    lambda: drawn(SMALL, 1, 3),
+    lambda: drawn(SMALL + SMALL.upper(), 1, 2),
+    lambda: chance.choice(["20190131", "000123", "20191331"]),
+]
 TOKENS = [
     lambda: chance.choice(["cache", "README", "CMakeLists", "HTTPServer", "fooBar", "worker", "cd", "lock", "update"]),
     lambda: chance.choice(["partial", "7zip", "x86", "log", "a8Kd92", "é", "\udcff", "0%d" % pid, "X" + host]),
@@ -48,6 +57,9 @@ TOKENS = [
     lambda: chance.choice(["%d", "%d123", "%d12"]) % started,
     lambda: "0x" + drawn(HEX, 4, 16),
     lambda: chance.choice(["1920x1080", "640x480x3", "cc1plus", "sha256file", "plus1234cc", "session4f3a9c"]),
+    lambda: "".join(chance.choice(PIECES)() for _ in range(chance.randint(2, 4))),
+    lambda: "".join(chance.choice(PIECES)() for _ in range(chance.randint(2, 4))),
+    lambda: chance.choice(["FY2025Q1", "fy25h2", "FY225Q1", "1h30m15s", "30m1h", "5zxzvychyht", "3rdparty", "7zips"]),
     lambda: chance.choice(["00000012", "001234567", "20190131", "20190131235959", "20191331", "202601011200"]),
 ]
 FORMS = [

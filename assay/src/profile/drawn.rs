@@ -123,7 +123,7 @@ fn is_part(byte: &u8) -> bool {
 
 /// Words that people build names of, three letters and more: those that stand in most of the documents of a Debian system
 /// and of public crates, and some that directories are called by.
-static WORDS: LazyLock<HashSet<&'static [u8]>> =
+pub(super) static WORDS: LazyLock<HashSet<&'static [u8]>> =
     LazyLock::new(|| include_str!("words.txt").split_ascii_whitespace().map(str::as_bytes).collect());
 /// No word of the list is longer.
 const LONGEST_WORD: usize = 16;

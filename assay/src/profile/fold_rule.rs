@@ -34,6 +34,8 @@ fold_rules! {
     Random = "random",
     /// The user's name.
     User = "user",
+    /// The user's id.
+    UserId = "user-id",
     /// The host's name.
     Hostname = "hostname",
     /// A uuid.

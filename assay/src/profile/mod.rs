@@ -4,6 +4,7 @@ pub mod actors;
 pub mod acts;
 mod alike;
 pub mod barriers;
+mod built;
 pub mod canonical;
 pub mod content_address;
 mod dated;

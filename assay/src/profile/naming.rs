@@ -19,12 +19,12 @@ use super::fold_rule::FoldRule;
 use super::mounted::Mounted;
 use super::name::{Name, escape_into};
 use super::number_hash::NumberHasher;
-use super::ordinals::counting_places;
+use super::ordinals::{counting_like_user, counting_places};
 use super::paths::{MadeAs, Moved, PathId};
-use super::place::{At, Begin, MAX_MOVES, Place, Places};
+use super::place::{At, Begin, MAX_MOVES, Place, Places, is_user_place};
 use super::place_names::fold_place_name;
 use super::redact::{Secret, find_key_shapes};
-use super::roots::{RootTable, RootVar, is_beneath, parent};
+use super::roots::{RootTable, RootVar, parent};
 use super::secrets::Secrets;
 use super::start::start_of;
 use super::temp_forms::is_numbered_by_pytest;
@@ -61,8 +61,9 @@ pub struct Namer<'a> {
     fan_out: HashSet<&'a [u8]>,
     /// Directories that are called by the day of the run, one part of the date each.
     dated: HashSet<&'a [u8]>,
-    /// Where numbers are no ids though they could be.
+    /// Where numbers are no ids of processes though they could be, and where none of the user.
     counting: HashSet<(PathId, usize)>,
+    counting_like_user: HashSet<(PathId, usize)>,
     /// Where the few digits stand that were drawn for a temporary file.
     drawn_alike: HashMap<PathId, (usize, usize)>,
     mounted: Mounted,
@@ -102,6 +103,7 @@ impl<'a> Namer<'a> {
             fan_out,
             dated: HashSet::new(),
             counting: counting_places(&run.paths, &run.processes),
+            counting_like_user: counting_like_user(&run.paths, run.context.roots.uid),
             drawn_alike: drawn_alike(&run.paths),
             mounted,
             places: Places::default(),
@@ -395,6 +397,12 @@ impl<'a> Namer<'a> {
         let is_actor = |at: usize, number: u32| {
             run.processes.is_related(number, &actors) && !id.is_some_and(|id| counting.contains(&(id, at)))
         };
+        let counting_like_user = &self.counting_like_user;
+        let is_users = above.is_in_temp || is_user_place(path);
+        let is_user_id = |at: usize, number: u32| {
+            run.context.roots.uid == Some(number)
+                && !id.is_some_and(|id| counting_like_user.contains(&(id, at)))
+        };
         let proof = Proof {
             is_made: is_made || is_only_refused,
             is_gone: is_gone || is_only_refused,
@@ -410,7 +418,8 @@ impl<'a> Namer<'a> {
             is_actor: &is_actor,
             templates: &self.templates,
             clock: self.clock,
-            user: self.user.filter(|_| above.is_in_temp || is_user_place(path)),
+            user: self.user.filter(|_| is_users),
+            is_user_id: if is_users { Some(&is_user_id) } else { None },
             hostname: run.context.roots.hostname.as_deref().filter(|_| is_made || is_only_refused),
         };
         let is_dated = self.dated.contains(path);
@@ -483,11 +492,4 @@ fn add_rule(rules: &mut Vec<FoldRule>, rule: FoldRule) {
     if !rules.contains(&rule) {
         rules.push(rule);
     }
-}
-
-/// Places where a component is a user's name.
-fn is_user_place(path: &[u8]) -> bool {
-    [&b"/run/user"[..], b"/var/mail", b"/var/spool/mail", b"/var/spool/cron", b"/run/sudo", b"/run/lock"]
-        .iter()
-        .any(|place| is_beneath(path, place))
 }

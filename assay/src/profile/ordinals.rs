@@ -1,11 +1,11 @@
-//! Numbers in names that count, and are the id of a process by chance only. Pure.
+//! Numbers in names that count, and are the id of a process or of the user by chance only. Pure.
 //!
 //! Whoever makes `part1` to `part400` makes, on one run in a hundred, one that has its own id in it. That this is no id is
 //! shown by the names beside it: the same name with other numbers, which are nobody's.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::paths::{PathId, PathTable};
+use super::paths::{PathId, PathLife, PathTable};
 use super::processes::ProcessTable;
 use super::roots::parent;
 
@@ -24,13 +24,26 @@ struct Found<'a> {
     others: BTreeSet<&'a [u8]>,
 }
 
-/// The places in names, by path and offset into its last component, where a number counts though it is an id.
+/// The places in names, by path and offset into its last component, where a number counts though it is the id of who made it.
 pub(super) fn counting_places(paths: &PathTable, processes: &ProcessTable) -> HashSet<(PathId, usize)> {
-    let is_id = |path: PathId, number: &[u8]| {
-        as_id(number).is_some_and(|id| processes.is_related(id, &paths.life(path).actors))
-    };
+    let is_id = |path: PathId, id: u32| processes.is_related(id, &paths.life(path).actors);
+    counting(paths, &made, &is_id)
+}
+
+/// The same of the user's id, in what the run made or found.
+pub(super) fn counting_like_user(paths: &PathTable, user: Option<u32>) -> HashSet<(PathId, usize)> {
+    counting(paths, &known, &|_, id| Some(id) == user)
+}
+
+fn counting(
+    paths: &PathTable,
+    is_among: &dyn Fn(&PathLife) -> bool,
+    is_id: &dyn Fn(PathId, u32) -> bool,
+) -> HashSet<(PathId, usize)> {
+    let is_id = |path: PathId, number: &[u8]| as_id(number).is_some_and(|id| is_id(path, id));
+    let among = || paths.ids().filter(|path| is_among(paths.life(*path)));
     let mut found: HashMap<Pattern<'_>, Found<'_>> = HashMap::new();
-    for path in made(paths) {
+    for path in among() {
         for (pattern, number) in numbers(paths.bytes(path)) {
             if is_id(path, number) {
                 found.entry(pattern).or_default().ids.push((path, pattern.1.len()));
@@ -41,7 +54,7 @@ pub(super) fn counting_places(paths: &PathTable, processes: &ProcessTable) -> Ha
         return HashSet::new();
     }
     let directories: HashSet<&[u8]> = found.keys().map(|(directory, ..)| *directory).collect();
-    for path in made(paths).filter(|path| directories.contains(parent(paths.bytes(*path)))) {
+    for path in among().filter(|path| directories.contains(parent(paths.bytes(*path)))) {
         for (pattern, number) in numbers(paths.bytes(path)) {
             if let Some(found) = found.get_mut(&pattern)
                 && found.others.len() < PROOF
@@ -63,11 +76,13 @@ pub(super) fn as_id(number: &[u8]) -> Option<u32> {
 }
 
 /// What the run made, or was refused to.
-fn made(paths: &PathTable) -> impl Iterator<Item = PathId> {
-    paths.ids().filter(|path| {
-        let life = paths.life(*path);
-        life.made.is_some() || life.was_refused
-    })
+fn made(life: &PathLife) -> bool {
+    life.made.is_some() || life.was_refused
+}
+
+/// That, and what it used.
+fn known(life: &PathLife) -> bool {
+    made(life) || life.was_there
 }
 
 /// Every number in the last name of a path, and the pattern around it.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::fold_rule::FoldRule;
+use super::roots::is_beneath;
 use super::start::Start;
 
 /// Where a walk begins, with its place made only when it is needed.
@@ -82,6 +83,13 @@ impl<'a> Places<'a> {
         self.bytes += bytes;
         self.known[usize::from(moves)].insert(directory, Rc::clone(place));
     }
+}
+
+/// Places where a component is a user's name or id.
+pub(super) fn is_user_place(path: &[u8]) -> bool {
+    [&b"/run/user"[..], b"/var/mail", b"/var/spool/mail", b"/var/spool/cron", b"/run/sudo", b"/run/lock"]
+        .iter()
+        .any(|place| is_beneath(path, place))
 }
 
 #[cfg(test)]

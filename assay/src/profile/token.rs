@@ -1,29 +1,43 @@
 //! Whether a token is built as people and programs build names, or as chance does. Pure.
 
-use super::drawn::is_joined_of_words;
+use super::built::is_built;
 use super::timestamp::is_date;
 
 /// How a token is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// A word, a number, or a word and a number: what people and programs call things.
+    /// A word, a number, or built of them: what people and programs call things.
     Word,
     /// Anything else.
     Mixed,
 }
 
+/// Who draws names draws so many characters or more.
+pub const LEAST_DRAWN: usize = 6;
+
 /// How it is built.
 pub fn shape(token: &[u8]) -> Shape {
+    let is_word = is_word_and_number(token)
+        || is_lead(token)
+        || is_size(token)
+        || is_period(token)
+        || is_duration(token)
+        || is_built(token);
+    if is_word { Shape::Word } else { Shape::Mixed }
+}
+
+/// A number, a word, or a word and up to four digits.
+fn is_word_and_number(token: &[u8]) -> bool {
     let letters = token.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    let digits = token[letters..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if letters + digits < token.len() {
-        // Digits first and then one word: `2to3`, `7zip`, `3rdparty`.
-        let lead = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let is_lead = (1..=2).contains(&lead) && is_words(&token[lead..]);
-        let is_word = is_lead || is_size(token) || is_period(token) || is_around_a_number(token);
-        return if is_word { Shape::Word } else { Shape::Mixed };
-    }
-    if letters == 0 || (is_words(&token[..letters]) && digits <= 4) { Shape::Word } else { Shape::Mixed }
+    let digits = &token[letters..];
+    digits.iter().all(u8::is_ascii_digit)
+        && (letters == 0 || (is_words(&token[..letters]) && digits.len() <= 4))
+}
+
+/// One or two digits and then a short word: `2to3`, `7zip`. Of long ones chance draws too many, as `5zxzvychyht`.
+fn is_lead(token: &[u8]) -> bool {
+    let digits = token.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    token.len() < LEAST_DRAWN && (1..=2).contains(&digits) && is_words(&token[digits..])
 }
 
 /// All lower, all upper, or words of three letters and more that each begin with a capital, perhaps after an
@@ -50,32 +64,39 @@ fn is_size(token: &[u8]) -> bool {
     is_number() && is_number() && sides.next().is_none()
 }
 
-/// A part of a year, or an episode: `2025Q1`, `2026w07`, `2025H2`, `S01E02`.
+/// A part of a year, or an episode: `2025Q1`, `FY25Q1`, `2026w07`, `2025H2`, `S01E02`.
 fn is_period(token: &[u8]) -> bool {
-    let is_number =
-        |digits: &[u8], most| (1..=most).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
     let token = token.to_ascii_uppercase();
     if let Some(episode) = token.strip_prefix(b"S") {
         let mut sides = episode.split(|&byte| byte == b'E');
         let (season, episode) = (sides.next().unwrap_or_default(), sides.next().unwrap_or_default());
         return is_number(season, 2) && is_number(episode, 3) && sides.next().is_none();
     }
-    let Some((year, [b'Q' | b'H' | b'W', part @ ..])) = token.split_at_checked(4) else { return false };
-    (year.starts_with(b"19") || year.starts_with(b"20")) && is_number(year, 4) && is_number(part, 2)
+    let of_a_business = token.strip_prefix(b"FY").or_else(|| token.strip_prefix(b"CY"));
+    let rest = of_a_business.unwrap_or(&token);
+    let Some(at) = rest.iter().position(|byte| !byte.is_ascii_digit()) else { return false };
+    let is_year = match at {
+        2 => of_a_business.is_some(),
+        4 => rest.starts_with(b"19") || rest.starts_with(b"20"),
+        _ => false,
+    };
+    is_year && matches!(rest[at], b'Q' | b'H' | b'W') && is_number(&rest[at + 1..], 2)
 }
 
-/// Letters, up to three digits and letters: one row is words and has four letters or more, the other is words or has up to
-/// three: `cc1plus`, `sha256file`, `i18next`.
-fn is_around_a_number(token: &[u8]) -> bool {
-    let mut rows = token.chunk_by(|left, right| left.is_ascii_digit() == right.is_ascii_digit());
-    let (Some(first), Some(digits), Some(last), None) = (rows.next(), rows.next(), rows.next(), rows.next())
-    else {
-        return false;
+/// How long something takes, of two units or more: `1h30m15s`, `2d12h`.
+fn is_duration(token: &[u8]) -> bool {
+    let mut units = b"dhms".iter();
+    let mut parts = token.split_inclusive(|byte| !byte.is_ascii_digit());
+    let is_part = |part: &[u8]| {
+        part.split_last()
+            .is_some_and(|(unit, number)| is_number(number, 3) && units.any(|later| later == unit))
     };
-    let is_word = |row: &[u8]| row.len() >= 4 && is_joined_of_words(row);
-    let is_side = |row: &[u8]| row.len() <= 3 || is_joined_of_words(row);
-    let is_number = digits.len() <= 3 && digits[0].is_ascii_digit();
-    is_number && is_side(first) && is_side(last) && (is_word(first) || is_word(last))
+    parts.clone().nth(1).is_some() && parts.all(is_part)
+}
+
+/// One to so many digits.
+fn is_number(digits: &[u8], most: usize) -> bool {
+    (1..=most).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// Whether somebody chose a number of six digits or more: it counts and was filled up with zeros, or it is a date, which is
@@ -109,6 +130,12 @@ mod tests {
             "1999H2",
             "S01E02",
             "s12e103",
+            "FY2025Q1",
+            "fy25h2",
+            "1h30m15s",
+            "2d12h",
+            "rack12row3",
+            "plus1234cc",
         ] {
             assert_eq!(shape(word.as_bytes()), Shape::Word, "{word}");
         }
@@ -120,7 +147,13 @@ mod tests {
             "build8fkjxq",
             "ab12cd34",
             "7f3a9b2c",
-            "plus1234cc",
+            "5zxzvychyht",
+            "k3j2h1x9",
+            "1m30h",
+            "30m30m",
+            "1h30m15",
+            "FY225Q1",
+            "25Q123",
             "xq1zkwvb",
             "a8Kd92",
             "worker12345",
@@ -158,7 +191,7 @@ mod tests {
 
     /// What the page says of the price.
     #[test]
-    fn chance_hardly_draws_a_word_around_a_number() {
+    fn chance_hardly_draws_what_is_built() {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let mut draw = |alphabet: &[u8]| {
             state ^= state << 13;
@@ -166,15 +199,36 @@ mod tests {
             state ^= state << 17;
             alphabet[(state >> 33) as usize % alphabet.len()]
         };
-        for (alphabet, len) in
-            [(&b"abcdefghijklmnopqrstuvwxyz0123456789"[..], 8), (b"0123456789abcdef", 8), (b"0123456789", 8)]
-        {
+        let (all, small) = (&b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"[..], SMALL);
+        for (alphabet, len) in [
+            (all, 6),
+            (all, 8),
+            (all, 10),
+            (all, 12),
+            (small, 6),
+            (small, 7),
+            (small, 8),
+            (small, 11),
+            (b"0123456789abcdef", 6),
+            (b"0123456789abcdef", 8),
+            (b"0123456789abcdef", 12),
+            (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 8),
+            (b"0123456789", 8),
+        ] {
             let drawn = |_| (0..len).map(|_| draw(alphabet)).collect::<Vec<u8>>();
-            let kept = (0..100_000).map(drawn).filter(|name| {
-                is_size(name) || is_period(name) || is_around_a_number(name) || is_chosen_number(name)
+            let kept = (0..20_000).map(drawn).filter(|name| {
+                let is_number = name.iter().all(u8::is_ascii_digit);
+                is_size(name)
+                    || is_period(name)
+                    || is_duration(name)
+                    || (is_number && is_chosen_number(name))
+                    // What else is like a word is one by another rule.
+                    || (!is_word_and_number(name) && is_built(name))
             });
-            let (kept, is_number) = (kept.count(), alphabet.len() == 10);
-            assert!(kept <= if is_number { 100 } else { 20 }, "{kept} of a hundred thousand");
+            let (kept, of) = (kept.count(), alphabet.len());
+            assert!(kept <= if of == 10 { 20 } else { 30 }, "{kept} of twenty thousand of {len} of {of}");
         }
     }
+
+    const SMALL: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 }

@@ -5,6 +5,7 @@
 //! never enough, and a name that stands in the command's arguments is never touched. The rules and their order are
 //! specified in `docs/formats/canonicalisation.md`.
 
+use super::built::is_built;
 use super::drawn::{drawn_part, is_of_words, is_random_whole, words_in};
 use super::effort::looked_at;
 use super::fold_rule::FoldRule;
@@ -51,6 +52,8 @@ pub struct Proof<'a> {
     pub clock: Option<(u64, u64)>,
     /// The user's name and the host's.
     pub user: Option<&'a [u8]>,
+    /// Whether a number, at this offset of the component, is the user's id; nothing where those do not fold.
+    pub is_user_id: Option<&'a dyn Fn(usize, u32) -> bool>,
     /// The host's name.
     pub hostname: Option<&'a [u8]>,
 }
@@ -74,6 +77,7 @@ impl<'a> Proof<'a> {
             templates: &[],
             clock,
             user: None,
+            is_user_id: None,
             hostname: None,
         }
     }
@@ -90,14 +94,13 @@ pub struct FoldedName {
 
 /// Folds one component, or answers `None` when all of it stays as it is.
 pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
-    if !proof.is_made && proof.user.is_none() && proof.hostname.is_none() {
+    if !proof.is_made && proof.user.is_none() && proof.is_user_id.is_none() && proof.hostname.is_none() {
         return None;
     }
     let mut folding = Folding { name, out: String::new(), rules: Vec::new(), copied: 0 };
     if proof.is_made {
         if let Some((start, end)) = template(name, proof.templates, proof.is_made_private) {
-            folding.replace(start, end, "${RANDOM}", FoldRule::Template);
-            return folding.finish();
+            return folding.around(start, end, FoldRule::Template, proof);
         }
         if let Some((start, end)) = known_form(name, proof) {
             return folding.around(start, end, FoldRule::TempName, proof);
@@ -270,6 +273,10 @@ impl<'a> Folding<'a> {
             self.replace(at, stop, variable, rule);
             return stop;
         }
+        if is_user_id(name, at, end, proof) {
+            self.replace(at, end, "${UID}", FoldRule::UserId);
+            return end;
+        }
         if !proof.is_made {
             return end;
         }
@@ -298,6 +305,12 @@ impl<'a> Folding<'a> {
         }
         end
     }
+}
+
+/// Whether all of a token is the user's id. One of three digits or fewer is not told from other numbers.
+fn is_user_id(name: &[u8], at: usize, end: usize, proof: &Proof<'_>) -> bool {
+    let is_it = |id| proof.is_user_id.is_some_and(|is_it| is_it(at, id));
+    end - at >= 4 && as_id(&name[at..end]).is_some_and(is_it)
 }
 
 /// A number inside the token that is a process id, or long and temporary.
@@ -407,7 +420,8 @@ pub(super) fn is_hash(token: &[u8]) -> bool {
             // Of rustc's twenty-five characters one in two hundred has its digits all in one place.
             2 => token.len() >= 20 && words_in(token) == 0,
             _ => words_in(token) < 2,
-        };
+        }
+        && !is_built(token);
     is_hexadecimal_hash(token) || is_base_36
 }
 
@@ -432,7 +446,7 @@ fn switches(token: &[u8]) -> usize {
     token.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count()
 }
 
-/// Whether the record knows a part of the name: the user, the host, the id of a process, a time, a uuid, a hash. Then
+/// Whether the record knows a part of the name: the user, by name or id, the host, the id of a process, a time, a uuid, a hash. Then
 /// nothing was drawn.
 fn is_told_otherwise(name: &[u8], proof: &Proof<'_>) -> bool {
     (0..name.len()).filter(|&at| is_token_start(name, at)).any(|at| {
@@ -440,7 +454,8 @@ fn is_told_otherwise(name: &[u8], proof: &Proof<'_>) -> bool {
         let id = number_in(name, at, end, proof)
             .is_some_and(|(start, stop, _, rule)| rule == FoldRule::Pid && (start, stop) == (at, end));
         let is_word = |word: Option<&[u8]>| word.is_some_and(|word| is_word_at(name, at, word));
-        id || is_word(proof.user)
+        id || is_user_id(name, at, end, proof)
+            || is_word(proof.user)
             || is_word(proof.hostname)
             || uuid_end(name, at).is_some()
             || time_end(name, at, proof.clock).is_some()

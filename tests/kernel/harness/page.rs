@@ -10,10 +10,10 @@ use super::sandbox::text;
 /// What the other implementation makes otherwise, a line each: nothing, as it should be. `told` has what a trace does not
 /// tell; without it, whatever only that decides is right.
 pub fn differences(evidence: &Path, trace: &Path, told: Option<&Path>, command: &[&str]) -> String {
-    differences_of((&user(), &host()), evidence, trace, told, command)
+    differences_of((&format!("{}:{}", user(), id("-u")), &host()), evidence, trace, told, command)
 }
 
-/// The same for another user and host.
+/// The same for another user (`NAME:ID`) and host.
 pub fn differences_of(
     (user, host): (&str, &str),
     evidence: &Path,
@@ -36,10 +36,15 @@ pub fn differences_of(
 
 /// Who we are.
 pub fn user() -> String {
-    let output = Command::new("id").arg("-un").output().expect("id");
+    id("-un")
+}
+
+fn id(what: &str) -> String {
+    let output = Command::new("id").arg(what).output().expect("id");
     text(&output.stdout).trim().to_owned()
 }
 
-fn host() -> String {
+/// The name of this host.
+pub fn host() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").expect("a name").trim().to_owned()
 }

@@ -44,6 +44,7 @@ pub struct Circumstances {
     tmp: PathBuf,
     runtime: PathBuf,
     user: String,
+    id: u32,
     turn: usize,
     /// Other people's files, where temporary files are made.
     _crowd: Vec<tempfile::TempPath>,
@@ -118,12 +119,12 @@ impl Circumstances {
             busy.args(["-c", "ulimit -t 300; while :; do :; done"]).stdin(Stdio::null());
             busy.spawn().expect("a shell")
         });
-        Self { work, home, tmp, runtime, user, turn, _crowd: crowd, load, base }
+        Self { work, home, tmp, runtime, user, id, turn, _crowd: crowd, load, base }
     }
 
-    /// The names of the user and of the host.
+    /// The name of the user with the id (`NAME:ID`), and that of the host.
     pub fn who(&self) -> (String, String) {
-        (self.user.clone(), format!("host{}x", self.turn))
+        (format!("{}:{}", self.user, self.id), format!("host{}x", self.turn))
     }
 
     /// The command, beneath this turn's surroundings.

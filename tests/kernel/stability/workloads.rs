@@ -197,6 +197,9 @@ E"], "python3 q.py";
     sqlite_with_a_log: ["sqlite3"], [],
         "sqlite3 t.db 'pragma journal_mode=wal; create table t(a); insert into t values(1),(2); select * from t order by a; vacuum' > /dev/null";
     // Names of every kind
+    names_by_user_id: [], [],
+        "d=$TMPDIR/agent-$(id -u); mkdir -m 700 \"$d\"; echo 1 > \"$d/state\"; mkdir \"$TMPDIR/tmux-$(id -u)\"; cat \"$d/state\" > \"$TMPDIR/tmux-$(id -u)/default\"
+ln -s \"$d\" \"$TMPDIR/own-$(id -u).link\"; rm -r \"$d\"; rmdir \"$(mktemp -d \"$TMPDIR/of-$(id -un)-$(id -u).XXXXXX\")\"; echo 2 > rack12row3; mkdir \"$TMPDIR/fy\"; echo 3 > \"$TMPDIR/fy/FY2025Q1\"";
     temporary_names: ["mktemp"], [],
         "f=$(mktemp -p . foo.XXXXXX); echo x > $f; rm $f; d=$(mktemp -d); touch $d/x; mktemp > /dev/null; mktemp -d -t my_XXXXXXXX > /dev/null";
     lock_with_a_process_id: [], [], "echo $$ > lock.$$; mv lock.$$ lock; rm lock; echo $$ > run.pid; (echo x > part.$$)";

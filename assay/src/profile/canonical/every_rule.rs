@@ -70,6 +70,14 @@ const EXAMPLES: &[Example] = &[
         "/srv/of-alice/x",
     ),
     example(
+        FoldRule::UserId,
+        |run| {
+            run.read("/tmp/claude-23456/x").read("/srv/claude-23456/x");
+        },
+        ("/tmp/claude-23456/x", "/tmp/claude-${UID}/x"),
+        "/srv/claude-23456/x",
+    ),
+    example(
         FoldRule::Hostname,
         |run| {
             run.create("/srv/lock.box").create("/srv/lock.boxes");

@@ -1,11 +1,14 @@
 //! What the canonicaliser makes of a few acts, one rule at a time.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::*;
 use crate::observe::observation::{FileKind, FileOp, PathState};
 use crate::profile::effect::FsOp;
 use crate::profile::roots::CgroupPlace;
+
+mod corpora;
 
 /// Writes observations as a run would cause them.
 pub(crate) struct Run {
@@ -113,6 +116,7 @@ pub(crate) fn context(command: &[&str], pid: u32) -> CanonContext {
             group: b"/sys/fs/cgroup/assay/run-1".to_vec(),
         }],
         user: Some(b"alice".to_vec()),
+        uid: Some(23_456),
         hostname: Some(b"box".to_vec()),
         ..Roots::default()
     };
@@ -804,4 +808,49 @@ fn directories_of_the_day_are_the_same_on_another_day_unless_the_command_names_i
     assert_eq!(sorted(identity(&["x"], "2026/10/29", 0)), sorted(told("2026/10/29", "2026/10/29")));
     let command = ["sh", "-c", "mkdir -p sessions/2026/11/29"];
     assert_eq!(sorted(identity(&command, "2026/11/29", 0)), sorted(told("2026/11/29", "2026/11/29")));
+}
+
+#[test]
+fn the_users_id_is_a_variable_where_temporary_files_are_and_a_number_everywhere_else() {
+    let told = |uid: u32, command: &[&str]| {
+        let mut context = context(command, 7);
+        context.roots.uid = Some(uid);
+        let mut run = Run::new(7);
+        run.file(FileOp::Mkdir, &format!("/tmp/claude-{uid}"), &[], 0);
+        run.read(&format!("/dev/shm/{uid}.s/x")).read(&format!("/run/lock/{uid}")).read("/tmp/a-23456");
+        // Within another token it is none, and neither where it counts.
+        run.read(&format!("/tmp/v{uid}")).create(&format!("/home/u/w/out-{uid}"));
+        for part in [uid, uid + 1, uid + 2] {
+            run.read(&format!("/tmp/part-{part}"));
+        }
+        // An owner's directory, made as mkdtemp does, and gone.
+        run.file(FileOp::Mkdir, &format!("/tmp/t/{uid}"), &[], 0).delete(&format!("/tmp/t/{uid}"));
+        let canonical = canonicalize(context, &run.observations);
+        let lines = canonical.identity.effects.iter().map(line);
+        lines
+            .map(|line| line.replace(&(uid + 1).to_string(), "U1").replace(&(uid + 2).to_string(), "U2"))
+            .collect::<BTreeSet<_>>()
+    };
+    let of_others = |lines: BTreeSet<String>, uid: u32| {
+        lines.into_iter().map(|line| line.replace(&uid.to_string(), "U")).collect::<BTreeSet<_>>()
+    };
+    let (first, second) = (told(12_345, &["x"]), told(1_000, &["x"]));
+    for name in [
+        "create /tmp/claude-${UID}/ ok",
+        "read /dev/shm/${UID}.s/x ok",
+        "read /run/lock/${UID} ok",
+        "read /tmp/v12345 ok",
+        "create ${WORKDIR}/out-12345 ok",
+        "read /tmp/part-12345 ok",
+        "read /tmp/a-23456 ok",
+        "create /tmp/t/${UID}/ ok",
+    ] {
+        assert!(first.contains(name), "{name}: {first:?}");
+    }
+    assert_eq!(of_others(first, 12_345), of_others(second, 1_000));
+    let named = told(12_345, &["x", "/tmp/claude-12345"]);
+    assert!(named.contains("create /tmp/claude-12345/ ok"), "{named:?}");
+    // Of three digits any number could be it.
+    let short = told(123, &["x"]);
+    assert!(short.contains("create /tmp/claude-123/ ok"), "{short:?}");
 }

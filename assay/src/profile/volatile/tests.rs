@@ -21,6 +21,7 @@ fn proof() -> Proof<'static> {
         templates: &[],
         clock: Some((NOW, NOW + 60)),
         user: None,
+        is_user_id: None,
         hostname: Some(b"box"),
     }
 }
@@ -228,6 +229,10 @@ fn a_template_among_the_arguments_is_proof_of_its_form() {
     let proof = Proof { templates: &templates, is_gone: false, ..proof() };
     assert_eq!(fold(b"foo-abcd.d", &proof).unwrap().text, "foo-${RANDOM}.d");
     assert_eq!(fold(b"foo-abcde.d", &proof), None);
+    // What a shell put in front of the X's is what it is elsewhere.
+    let templates = [Template::in_argument(b"/tmp/of-edsger-1234.XXXXXX").unwrap()];
+    let proof = Proof { templates: &templates, user: Some(b"edsger"), ..self::proof() };
+    assert_eq!(fold(b"of-edsger-1234.abcdef", &proof).unwrap().text, "of-${USER}-${PID}.${RANDOM}");
 }
 
 #[test]
