@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const SHELLS: [&str; 3] = ["```sh", "```console", "```bash"];
 
 /// Blocks that no test runs: the page, how the block begins, and why.
-pub const NOT_RUN: [(&str, &str, &str); 8] = [
+pub const NOT_RUN: [(&str, &str, &str); 9] = [
     ("README.md", "cargo xtask ci", "it runs all tests, this one among them"),
     ("docs/contributing.md", "cargo xtask check", "it runs all tests, this one among them"),
     ("docs/benchmarks.md", "", "minutes of load, to be measured on a quiet machine"),
@@ -25,6 +25,11 @@ pub const NOT_RUN: [(&str, &str, &str); 8] = [
         "docs/guides/install.md",
         "sudo setcap",
         "it needs systemd; `tests/kernel/capable.rs` types what `assay doctor` says here",
+    ),
+    (
+        "docs/guides/many-runs.md",
+        "assay runs",
+        "it reads the spool of this host; `tests/it/runs.rs` types it on one of its own",
     ),
     ("docs/guides/install.md", "sudo chgrp", "it would change the machine"),
 ];

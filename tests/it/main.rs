@@ -23,6 +23,7 @@ mod python;
 mod reference;
 mod replay;
 mod report;
+mod runs;
 mod sample;
 mod schema;
 mod schemas;

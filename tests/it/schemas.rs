@@ -230,6 +230,9 @@ fn samples(name: &str) -> Vec<Value> {
         "diff-output" => vec![print(&["evidence", "diff", &a, &b])],
         "show-output" => vec![print(&["evidence", "show", &a])],
         "gate-output" => vec![print(&["evidence", "gate", &b, "--policy", &policy, "--baseline", &a])],
+        "runs-list-output" => vec![crate::runs::listing()],
+        "runs-show-output" => vec![crate::runs::showing()],
+        "runs-verify-output" => crate::runs::verifying(),
         "profile-merge-output" => vec![print(&["profile", "merge", "--min-runs", "2", &one, &other])],
         "profile-diff-output" => vec![print(&["profile", "diff", &one, &other])],
         "policy-check-output" => vec![

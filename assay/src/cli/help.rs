@@ -23,6 +23,17 @@ const EXAMPLES: &[(&str, &str)] = &[
     ),
     ("evidence gate", "assay evidence gate run.tar.gz --policy assay.yaml --baseline last-good.tar.gz"),
     ("evidence attest", "assay evidence attest run.tar.gz --key ci.key > run.att.json"),
+    (
+        "runs list",
+        "assay runs list --since 7d --user ann\nassay runs list --path ${HOME}/.ssh --host example.org",
+    ),
+    ("runs show", "assay runs show 12"),
+    (
+        "runs verify",
+        "assay runs verify\nassay runs verify --head sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    ),
+    ("runs export", "assay runs export 12 13 -o .\nassay runs export --verdict denied -o - > denied.tar"),
+    ("runs gc", "assay runs gc --keep-days 90 --dry-run\nassay runs gc --max-bytes 20G"),
     ("profile merge", "assay profile merge run-1.yaml run-2.yaml run-3.yaml > all.yaml"),
     ("profile diff", "assay profile diff run-1.yaml run-2.yaml"),
     (

@@ -18,6 +18,7 @@ pub mod pager;
 pub mod policy;
 pub mod profile;
 pub mod report;
+pub mod runs;
 pub mod sandbox;
 pub mod schemas;
 
@@ -51,6 +52,9 @@ enum Command {
     ///
     /// Exits 0, or 2 when the bundle could not be read, is not good, or holds no record of a run.
     Report(report::Args),
+    /// List, check and export the runs in a spool.
+    #[command(subcommand)]
+    Runs(runs::Command),
     /// Merge and compare profiles.
     #[command(subcommand)]
     Profile(profile::Command),
@@ -99,6 +103,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Sandbox(args) => sandbox::run(*args, &out),
         Command::Evidence(command) => evidence::run(command, &out),
         Command::Report(args) => report::run(&args, &out),
+        Command::Runs(command) => runs::run(command, &out),
         Command::Profile(command) => profile::run(command, &out),
         Command::Policy(command) => policy::run(command, &out),
         Command::Doctor(args) => doctor::run(args, &out),

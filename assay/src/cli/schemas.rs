@@ -28,7 +28,7 @@ pub struct Format {
 }
 
 /// Every format that programs read.
-pub const FORMATS: [Format; 18] = [
+pub const FORMATS: [Format; 21] = [
     format("evidence-profile", "The evidence profile of a run", shapes::evidence_profile),
     format("profile", "A profile: a policy that only allows", crate::profile::shape::profile),
     format("policy", "A policy", crate::policy::shape::policy),
@@ -47,6 +47,9 @@ pub const FORMATS: [Format; 18] = [
     format("diff-output", "What `assay evidence diff --format json` prints", diff_output),
     format("show-output", "What `assay evidence show --format json` prints", show_output),
     format("gate-output", "What `assay evidence gate --format json` prints", gate_output),
+    format("runs-list-output", "What `assay runs list --format json` prints", runs_list_output),
+    format("runs-show-output", "What `assay runs show --format json` prints", runs_show_output),
+    format("runs-verify-output", "What `assay runs verify --format json` prints", runs_verify_output),
     format("profile-merge-output", "What `assay profile merge --format json` prints", profile_merge_output),
     format("profile-diff-output", "What `assay profile diff --format json` prints", profile_diff_output),
     format("policy-check-output", "What `assay policy check --format json` prints", policy_check_output),
@@ -307,6 +310,55 @@ fn gate_output() -> Shape {
         sometimes("baseline_run_id", Shape::Filled, "the run it was held against"),
     ])
     .and(bundle())
+}
+
+fn listed_run() -> Shape {
+    Shape::Object(vec![
+        always("entry", crate::spool::entry::shape(), "as the chain has it"),
+        always("line_sha256", digest(), "of the entry's line, which the next entry names"),
+        sometimes("collected_by", Shape::Count, "the entry that says that the run's files were removed"),
+    ])
+}
+
+fn runs_list_output() -> Shape {
+    Shape::Object(vec![
+        always("runs", list(listed_run()), "the last one first"),
+        always("more", Shape::Count, "how many more there are than were asked for"),
+        always(
+            "unsearched",
+            map(Shape::Count),
+            "runs that were not searched wholly for paths and hosts, by why",
+        ),
+    ])
+}
+
+fn runs_show_output() -> Shape {
+    listed_run().and([always("directory", Shape::Filled, "where its files are, or were")])
+}
+
+fn runs_verify_output() -> Shape {
+    let count = |key, about| always(key, Shape::Count, about);
+    let codes = crate::spool::fault::Code::ALL.iter().map(|code| code.as_str()).collect();
+    let fault = Shape::Object(vec![
+        always("code", Shape::Word(codes), "a stable word; `--explain` tells more"),
+        always("detail", Shape::Text, "for a person"),
+        sometimes("entry", Shape::Count, "the entry that it concerns"),
+    ]);
+    let head = Shape::Object(vec![
+        count("entry", "its place"),
+        always("sha256", digest(), "of its line: what `--head` takes"),
+    ]);
+    Shape::Object(vec![
+        always("verified", Shape::Truth, "nothing is wrong"),
+        always("head", or_null(head), "the last entry"),
+        count("entries", "lines of the chain that are entries"),
+        count("runs", "entries that tell a run"),
+        count("collected", "runs whose files were removed by `gc`"),
+        count("files", "files that were read"),
+        count("bundles", "bundles that were verified"),
+        always("faults", list(fault), "what is wrong"),
+        always("notes", list(Shape::Text), "what is worth saying and is not wrong"),
+    ])
 }
 
 fn section() -> Field {

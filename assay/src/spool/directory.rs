@@ -178,6 +178,11 @@ pub fn lock_exclusively(file: &impl std::os::fd::AsFd) -> io::Result<()> {
     Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockExclusive))?)
 }
 
+/// Waits until no other process has a lock for itself.
+pub fn lock_for_reading(file: &impl std::os::fd::AsFd) -> io::Result<()> {
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::LockShared))?)
+}
+
 fn remove_beneath(directory: &OwnedFd, name: &OsStr, depth: usize) -> io::Result<()> {
     use rustix::io::Errno;
     match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {

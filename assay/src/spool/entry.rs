@@ -16,6 +16,9 @@ pub use shape::{kinds, shape};
 /// The version of a line.
 pub const SCHEMA: &str = "assay.spool-entry/v1";
 
+/// What a run's bundle is called among its files.
+pub const BUNDLE: &str = "bundle.tar.gz";
+
 /// No line is longer.
 pub const MOST_BYTES: usize = 1 << 20;
 

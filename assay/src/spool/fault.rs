@@ -37,6 +37,13 @@ codes! {
     Reordered "chain/reordered" "An entry stands at another place than it was written to, or a second time.",
     Torn "chain/torn" "The chain ends in something that is no whole entry: a writer was stopped, or the chain was cut. The next writer closes it.",
     RolledBack "chain/rolled-back" "The entry that was noted as the last one is not in the chain: it was cut, or an older copy was put in its place.",
+    RunMissing "run/missing" "The directory of a run is gone, and no entry says that it was collected.",
+    RunExtra "run/extra" "Something lies among the runs that no entry names: the entry was cut off, or it was put there.",
+    FileMissing "file/missing" "A file of a run is gone.",
+    FileChanged "file/changed" "A file of a run is not the one that its entry names.",
+    FileExtra "file/extra" "Something lies in the directory of a run that its entry does not name.",
+    Bundle "file/bundle" "A bundle is as its entry names it, and is not good.",
+    RunId "file/run-id" "A bundle is of another run than its entry says.",
 }
 
 impl fmt::Display for Code {

@@ -37,6 +37,11 @@ impl<R: BufRead> Lines<R> {
         Self { input, offset, bytes: Vec::new() }
     }
 
+    /// What they are read from.
+    pub fn input(&self) -> &R {
+        &self.input
+    }
+
     /// The next line; nothing at the end.
     pub fn read(&mut self) -> io::Result<Option<Line<'_>>> {
         let mut hasher = Sha256::new();

@@ -8,14 +8,20 @@
 pub mod append;
 pub mod begun;
 pub mod chain;
+pub mod check;
+pub mod collect;
 pub mod directory;
 pub mod entry;
 pub mod error;
+pub mod export;
 pub mod fault;
+pub mod index;
 pub mod lines;
+pub mod query;
 pub mod recover;
 pub mod staging;
 pub mod store;
+pub mod told_names;
 pub mod usage;
 pub mod writer;
 

@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,8 @@ use rustix::fs::{OFlags, Stat};
 use super::append::{AppendError, CHAIN, LockedChain};
 use super::chain::{Head, Walk, Walked};
 use super::directory::Directory;
-use super::entry::{Body, Entry};
+use super::entry::wire::LineReader;
+use super::entry::{Body, Entry, MOST_BYTES};
 use super::error::SpoolError;
 use super::lines::{Line, Lines};
 use super::usage::Accounts;
@@ -118,6 +119,15 @@ impl Spool {
         Ok(Some((stat, Lines::new(BufReader::with_capacity(1 << 16, file), offset))))
     }
 
+    /// A reader of single entries; nothing where there is no chain.
+    pub(super) fn entry_reader(&self) -> Result<Option<EntryReader>, SpoolError> {
+        match self.inner.root.open_file(CHAIN, OFlags::RDONLY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed("open the chain", error)),
+            Ok(file) => Ok(Some(EntryReader { file, lines: LineReader::default() })),
+        }
+    }
+
     pub(super) fn lock_chain(&self) -> Result<LockedChain, SpoolError> {
         LockedChain::lock(&self.inner.root).map_err(|error| self.failed("lock the chain", error))
     }
@@ -148,6 +158,15 @@ impl Spool {
         moved.map_err(|error| self.failed(&format!("move {directory} to `{RUNS}`"), error))
     }
 
+    /// Where the files of a run are, or were.
+    pub fn directory_of(&self, entry: &Entry) -> PathBuf {
+        let name = entry.body.place().map(|(directory, _)| directory).unwrap_or_default();
+        // It is in the chain before it is moved.
+        let is_in_open = || matches!(self.inner.open.stat(name), Ok(Some(_)));
+        let is_moved = matches!(self.inner.runs.stat(name), Ok(Some(_))) || !is_in_open();
+        self.inner.path.join(if is_moved { RUNS } else { OPEN }).join(name)
+    }
+
     /// Waits until it is on the disk which directories are where.
     pub(super) fn sync_places(&self) -> Result<(), SpoolError> {
         let synced = self.inner.runs.sync().and_then(|()| self.inner.open.sync());
@@ -156,6 +175,25 @@ impl Spool {
 
     pub(super) fn failed(&self, attempt: &str, source: io::Error) -> SpoolError {
         SpoolError::Io { attempt: attempt.into(), spool: self.inner.path.clone(), source }
+    }
+}
+
+/// Reads single entries of a chain.
+#[derive(Debug)]
+pub(super) struct EntryReader {
+    file: File,
+    lines: LineReader,
+}
+
+impl EntryReader {
+    /// The entry of a line that begins here and has so many bytes, with its digest; nothing where there is no such line.
+    pub(super) fn read(&self, offset: u64, length: usize) -> Option<(Entry, Digest)> {
+        if length > MOST_BYTES {
+            return None;
+        }
+        let mut line = vec![0; length];
+        self.file.read_exact_at(&mut line, offset).ok()?;
+        Some((self.lines.read(&line).ok()?, Digest::of(&line)))
     }
 }
 

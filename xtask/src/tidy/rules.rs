@@ -96,7 +96,8 @@ pub const OUTSIDE: &[(&str, &[&str])] = &[
     ("aya", &["assay/src/observe/kernel/"]),
     ("aya_obj", &["assay/src/observe/kernel/object.rs"]),
     ("landlock", &["assay/src/enforce/landlock.rs", "assay/src/host/probe.rs"]),
-    ("tar", &["assay/src/evidence/archive.rs"]),
+    ("tar", &["assay/src/evidence/archive.rs", "assay/src/spool/export.rs"]),
+    ("rusqlite", &["assay/src/spool/index.rs"]),
     ("flate2", &["assay/src/evidence/archive.rs", "assay/src/evidence/squeezed.rs"]),
     ("clap", &["assay/src/cli/"]),
     ("domain", &["assay/src/observe/dns.rs", "assay/src/observe/dns/"]),
@@ -130,6 +131,8 @@ pub const PURE: (&[&str], &[&str]) = (
         "assay/src/spool/entry/",
         "assay/src/spool/fault.rs",
         "assay/src/spool/lines.rs",
+        "assay/src/spool/query.rs",
+        "assay/src/spool/told_names.rs",
     ],
     &["assay/src/observe/kernel/"],
 );
