@@ -1,12 +1,8 @@
 //! Flags → a service, what it says, and what it does with a connection.
 
-use std::io::Write as _;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::canon::value::{Object, Value};
-use crate::canon::write;
 use crate::cli::failure::Refusal;
 use crate::cli::output::Output;
 use crate::daemon::activation::Passed;
@@ -14,12 +10,14 @@ use crate::daemon::entrance::EntranceError;
 use crate::daemon::limits::Limits;
 use crate::daemon::log::{Entry, Level, Log};
 use crate::daemon::notify;
-use crate::daemon::report::Report;
 use crate::daemon::serve::{self, Plan, ServeError};
 use crate::daemon::worker::{Assignment, Served};
 use crate::exit::Exit;
+use crate::observe::kernel::Observer;
 use crate::sandbox::duration;
 use crate::sandbox::user::UserError;
+use crate::served::duty;
+use crate::served::reserve::Reserve;
 
 /// Flags of `assay daemon`.
 #[derive(Debug, clap::Args)]
@@ -74,7 +72,11 @@ pub fn run(args: Args, out: &Output) -> Exit {
         ),
     };
     let slots = plan.limits.runs;
-    let load = || Ok(Served { shared: (), slots, work, refuse });
+    let spool = plan.spool.clone();
+    let load = || {
+        duty::open_spool(&spool)?;
+        Ok(Served { shared: (), slots, work, refuse: duty::refuse })
+    };
     match serve::run(plan, load, &Screen(out)) {
         Ok(()) => Exit::Success,
         Err(error) => tell(&error, out),
@@ -117,19 +119,8 @@ impl Log for Screen<'_> {
     }
 }
 
-/// What is done with a connection by now: it is refused.
+/// Serves the run of a connection.
 fn work((): (), assignment: Assignment) -> Exit {
-    let Assignment { line, report, .. } = assignment;
-    let reason = "this version serves no runs";
-    refuse(&line, reason);
-    // The service may be gone by now; then nobody counts it.
-    drop(report.report(&Report::Refused { reason: reason.into() }));
-    Exit::Refused
-}
-
-/// One line of JSON.
-fn refuse(mut line: &UnixStream, why: &str) {
-    let text = write::to_string(&Value::from(Object::from([("refused", why.into())]))) + "\n";
-    // Who does not read is not waited for.
-    drop(line.write_all(text.as_bytes()));
+    let reserve = Reserve::take().unwrap_or_default();
+    duty::work(Box::new(Observer::start), reserve, assignment)
 }

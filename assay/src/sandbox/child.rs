@@ -24,6 +24,11 @@ use super::spec::{Answer, LaunchSpec, Stage, Unheld};
 /// Between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(2);
 
+/// Said of a run whose client went away.
+const CLIENT_GONE: &str = "the client went away; the command was ended";
+/// Said of a run that the service did not wait for.
+const SERVICE_STOPPED: &str = "the service was told to stop; the command was ended";
+
 /// Why the command did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
@@ -255,15 +260,17 @@ impl Running<'_> {
         }
     }
 
-    /// The same of a client's child, of whose end it sends word. A client that is gone has its command ended.
+    /// The same of a client's child, of whose end it sends word; and why it was ended before its time. A client that is
+    /// gone has its command ended, and so has the service that is told to stop.
     pub async fn wait_for_word(
         &self,
         client: &dyn Client,
         timeout: Option<Duration>,
-    ) -> io::Result<ChildEnd> {
+    ) -> io::Result<(ChildEnd, Option<&'static str>)> {
         let line = tokio::net::UnixStream::from_std(client.line()?)?;
         let mut deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut is_timed_out = false;
+        let mut cut_short = None;
         loop {
             let over = async {
                 match deadline {
@@ -280,26 +287,29 @@ impl Running<'_> {
                         continue;
                     }
                     return match client.word() {
-                        Ok(Some(_)) if is_timed_out => Ok(ChildEnd::TimedOut),
-                        Ok(Some(end)) => Ok(end),
+                        Ok(Some(_)) if is_timed_out => Ok((ChildEnd::TimedOut, None)),
+                        Ok(Some(end)) => Ok((end, cut_short)),
                         Ok(None) | Err(_) => {
                             self.end_all(libc::SIGKILL)?;
-                            Ok(ChildEnd::Signalled(libc::SIGKILL))
+                            Ok((ChildEnd::Signalled(libc::SIGKILL), Some(CLIENT_GONE)))
                         }
                     };
                 }
                 received = self.signals.receive() => {
-                    for received in received? {
-                        self.pass_on(received)?;
+                    if received?.iter().any(|one| one.number == libc::SIGTERM) && cut_short.is_none() {
+                        cut_short = Some(SERVICE_STOPPED);
+                        self.end_all(libc::SIGTERM)?;
+                        self.end_all(libc::SIGCONT)?;
+                        deadline = Some(Instant::now() + GRACE);
                     }
                 }
                 () = over => {
-                    let number = if is_timed_out { libc::SIGKILL } else { libc::SIGTERM };
-                    self.end_all(number)?;
+                    let is_last = is_timed_out || cut_short.is_some();
+                    self.end_all(if is_last { libc::SIGKILL } else { libc::SIGTERM })?;
                     // One that is stopped must run to end.
                     self.end_all(libc::SIGCONT)?;
-                    deadline = (!is_timed_out).then(|| Instant::now() + GRACE);
-                    is_timed_out = true;
+                    deadline = (!is_last).then(|| Instant::now() + GRACE);
+                    is_timed_out |= cut_short.is_none();
                 }
             }
         }

@@ -109,7 +109,8 @@ fn own_group<'a>(own: &'a str, options: &str) -> Option<&'a str> {
     })
 }
 
-fn user_name(uid: u32) -> Option<Vec<u8>> {
+/// The name of a user in `/etc/passwd`.
+pub fn user_name(uid: u32) -> Option<Vec<u8>> {
     let passwd = std::fs::read("/etc/passwd").ok()?;
     passwd.split(|&byte| byte == b'\n').find_map(|line| {
         let mut fields = line.split(|&byte| byte == b':');

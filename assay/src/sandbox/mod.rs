@@ -31,6 +31,7 @@ pub mod inherit;
 pub mod inheritance;
 pub mod inherited;
 pub mod interpreter;
+pub mod lag;
 pub mod launcher;
 pub mod members;
 pub mod namespace;
@@ -58,7 +59,7 @@ pub mod watchdog;
 pub mod withheld;
 pub mod writing;
 
-use crate::evidence::{Component, Degradation};
+use crate::evidence::{Component, Degradation, Evidence};
 use crate::profile::name::Name;
 use crate::profile::redact::find_in_argv;
 use crate::profile::secrets::Secrets;
@@ -96,6 +97,10 @@ pub struct Finished {
     pub tally: Option<Tally>,
     /// What was asked of the sandbox and not kept.
     pub degradations: Vec<Degradation>,
+    /// The record, where there is one.
+    pub evidence: Option<Box<Evidence>>,
+    /// The longest that a record waited to be read, in microseconds.
+    pub lag_us: u64,
     /// What was told before the command started and is among the reasons.
     pub told_before: Vec<String>,
 }
@@ -130,6 +135,8 @@ pub fn run(request: &SandboxRequest, caller: &Caller, notices: &dyn Notices) -> 
             finished.written = recorded.written;
             finished.tally = recorded.tally;
             finished.degradations = recorded.degradations;
+            finished.evidence = recorded.evidence;
+            finished.lag_us = recorded.lag_us;
         }
         Err(not_started) => ending.not_started = Some(not_started),
     }
@@ -376,7 +383,7 @@ fn attend(
         Timeout::Never => None,
         Timeout::After(duration) => Some(duration),
     };
-    let mut stopped = None;
+    let (mut stopped, mut cut_short) = (None, None);
     let attended = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
         if let Ok(pid) = started {
             members.expect_command(pid);
@@ -389,7 +396,11 @@ fn attend(
                         let running = Running { pid, members, signals: &signals };
                         match caller.client() {
                             None => running.wait(timeout).await?,
-                            Some(client) => running.wait_for_word(client, timeout).await?,
+                            Some(client) => {
+                                let (end, why) = running.wait_for_word(client, timeout).await?;
+                                cut_short = why;
+                                end
+                            }
                         }
                     }
                     Err(end) => end,
@@ -411,6 +422,7 @@ fn attend(
             }
         })
     });
+    failures.extend(cut_short.map(str::to_owned));
     failures.extend(stopped.map(|reason| format!("observe the run: {reason}")));
     attended.unwrap_or_else(|error| {
         // We can no longer tell when it ends, so it ends now.

@@ -14,13 +14,14 @@ use super::cgroup::Group;
 use super::counting::counting;
 pub use super::ended::{Ended, ObserverEnd, Places};
 use super::inheritance::Inheritance;
+use super::lag::Lag;
 use super::request::SandboxRequest;
 use super::spool::Spool;
 use super::streamed::Stream;
 pub use super::targets::Targets;
 use super::withheld::Withheld;
 use super::{assemble, capabilities, given, host_facts, sources, watchdog, writing};
-use crate::evidence::Degradation;
+use crate::evidence::{Degradation, Evidence};
 use crate::observe::kernel::answers::NamesWanted;
 use crate::observe::kernel::programs::ProgramsError;
 use crate::observe::kernel::{Counting, Observer, ObserverConfig};
@@ -80,6 +81,10 @@ pub struct Recorded {
     pub tally: Option<Tally>,
     /// What was asked of the sandbox and not kept.
     pub degradations: Vec<Degradation>,
+    /// All of it, where something was recorded.
+    pub evidence: Option<Box<Evidence>>,
+    /// The longest that a record waited to be read, in microseconds.
+    pub lag_us: u64,
 }
 
 /// Our own priority while the command runs, as `nice` has it. The command was started before with the one it was given.
@@ -95,6 +100,7 @@ pub struct Recorder {
     inherited: Inheritance,
     /// What an heir reads, where there is one.
     spool: Option<Spool>,
+    lag: Lag,
 }
 
 /// The pure half: from records to what the artifacts are made of.
@@ -175,7 +181,7 @@ impl Recorder {
         let observer = observer.map_err(|error| unobservable(&error))?;
         let sinks = Sinks::open(request, arming.targets);
         let group = arming.group.directory().to_path_buf();
-        Ok(Self { observer, group, recording: None, sinks, inherited, spool: None })
+        Ok(Self { observer, group, recording: None, sinks, inherited, spool: None, lag: Lag::default() })
     }
 
     /// Whether one could be armed for this group; nothing is kept.
@@ -261,7 +267,9 @@ impl Recorder {
     fn drain(&mut self) -> usize {
         let Some(recording) = &mut self.recording else { return 0 };
         let (sinks, spool) = (&mut self.sinks, &mut self.spool);
+        let mut lag = self.lag.batch();
         self.observer.drain(|record| {
+            lag.see(record);
             if let Some(spool) = spool {
                 spool.push(record);
             }
@@ -363,6 +371,7 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
         told.sentences.extend(assemble::departures(&evidence));
         let digest = writing::write(&evidence, ended, targets, &mut told);
         told.tally = assemble::tally(&evidence, &digest);
+        told.evidence = Some(Box::new(evidence));
     }
     told
 }
@@ -397,7 +406,8 @@ fn close(
 ) -> (Record, Option<Canonical>, Option<Withheld>) {
     while recorder.drain() > 0 {}
     let counters = recorder.observer.counters();
-    let Recorder { observer, recording, mut sinks, inherited, .. } = recorder;
+    let Recorder { observer, recording, mut sinks, inherited, lag, .. } = recorder;
+    told.lag_us = lag.most_us();
     let Some(Recording { mut pipeline, mut canonicalizer, mut withheld, .. }) = recording else {
         return (Record::unobserved(), assemble::without_observer(ended), None);
     };

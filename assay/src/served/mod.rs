@@ -18,6 +18,8 @@ pub const SOCKET: &str = "/run/assay/assay.sock";
 
 pub mod ask;
 pub mod client;
+pub mod duty;
+pub mod keeping;
 pub mod message;
 pub mod policy_files;
 pub mod reserve;

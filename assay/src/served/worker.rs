@@ -65,8 +65,12 @@ pub struct Assignment {
     pub groups: OwnGroup,
     /// Numbers kept free for the client's descriptors.
     pub reserve: Reserve,
+    /// How long the client may take to ask.
+    pub silence: Duration,
     /// Where the observer comes from.
     pub observe: Observe,
+    /// Told the process that is to be the command, once it is there.
+    pub on_launch: Box<dyn Fn(u32)>,
 }
 
 impl fmt::Debug for Assignment {
@@ -103,10 +107,21 @@ pub enum Refusal {
 /// Serves one client from its request to its artifacts. What the run came to, or why there was none; the client was told
 /// the same.
 pub fn work(assignment: Assignment, keeper: &mut dyn Keeper) -> Result<Finished, Refusal> {
-    let Assignment { line, peer, groups, reserve, observe } = assignment;
+    let Assignment { line, peer, groups, reserve, silence, observe, on_launch } = assignment;
     let line = Rc::new(Line::new(line).map_err(WireError::from)?);
-    match prepare(&line, &peer, reserve) {
-        Ok(prepared) => serve(&line, &peer, groups, observe, prepared, keeper),
+    match prepare(&line, &peer, reserve, silence) {
+        Ok(prepared) => {
+            let client = ServedClient {
+                line: Rc::clone(&line),
+                peer,
+                groups,
+                policy_files: prepared.ask.policy_files.clone(),
+                streams: prepared.streams,
+                observe: RefCell::new(Some(observe)),
+                on_launch,
+            };
+            serve(client, &prepared.ask, prepared.passed_on, keeper)
+        }
         Err(refusal) => {
             refuse(&line, &refusal);
             Err(refusal)
@@ -128,9 +143,9 @@ struct Prepared {
     streams: Vec<(String, OwnedFd)>,
 }
 
-fn prepare(line: &Line, peer: &Peer, reserve: Reserve) -> Result<Prepared, Refusal> {
+fn prepare(line: &Line, peer: &Peer, reserve: Reserve, silence: Duration) -> Result<Prepared, Refusal> {
     refuse_elsewhere(peer)?;
-    let frame = line.receive(Some(PATIENCE))?.ok_or(Refusal::Silent)?;
+    let frame = line.receive(Some(silence))?.ok_or(Refusal::Silent)?;
     let ToWorker::Ask(header) = message::read(&frame)? else {
         return Err(WireError::Wrong("it begins with something else than a request").into());
     };
@@ -190,34 +205,24 @@ fn is_in_a_run(pid: u32) -> bool {
 }
 
 fn serve(
-    line: &Rc<Line>,
-    peer: &Peer,
-    groups: OwnGroup,
-    observe: Observe,
-    prepared: Prepared,
+    client: ServedClient,
+    ask: &Ask,
+    passed_on: Vec<i32>,
     keeper: &mut dyn Keeper,
 ) -> Result<Finished, Refusal> {
-    let Prepared { ask, passed_on, streams } = prepared;
-    let staging = keeper.begin(peer, &ask).map_err(Refusal::Client);
-    let staging = staging.inspect_err(|refusal| refuse(line, refusal))?;
-    let request = request_of(&ask, peer, &staging);
-    let client = ServedClient {
-        line: Rc::clone(line),
-        peer: peer.clone(),
-        groups,
-        policy_files: ask.policy_files.clone(),
-        streams,
-        observe: RefCell::new(Some(observe)),
-    };
+    let line = Rc::clone(&client.line);
+    let staging = keeper.begin(&client.peer, ask).map_err(Refusal::Client);
+    let staging = staging.inspect_err(|refusal| refuse(&line, refusal))?;
+    let request = request_of(ask, &client.peer, &staging);
     let caller = Caller {
         environment: ask.environment.clone(),
         passed_on,
         inherited: ask.inherited,
         parent: Parent::Client(Box::new(client)),
     };
-    let mut finished = sandbox::run(&request, &caller, &LineNotices { line: Rc::clone(line) });
+    let mut finished = sandbox::run(&request, &caller, &LineNotices { line: Rc::clone(&line) });
     let handed = hand_on(&mut finished);
-    let kept = match keeper.keep(&ask, &finished) {
+    let kept = match keeper.keep(ask, &finished) {
         Ok(kept) => Some(kept),
         Err(why) => {
             finished.ending.unwritten.push(format!("keep the record: {why}"));
@@ -354,6 +359,7 @@ struct ServedClient {
     policy_files: PolicyFiles,
     streams: Vec<(String, OwnedFd)>,
     observe: RefCell<Option<Observe>>,
+    on_launch: Box<dyn Fn(u32)>,
 }
 
 impl fmt::Debug for ServedClient {
@@ -415,6 +421,7 @@ impl Client for ServedClient {
                 _ => return Err(io::Error::other("the launcher does not answer as it should")),
             }
         }
+        (self.on_launch)(pid);
         Ok(launched)
     }
 

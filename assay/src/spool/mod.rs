@@ -28,5 +28,6 @@ pub mod writer;
 pub use begun::{Begin, Writer};
 pub use entry::{Summary, User};
 pub use error::SpoolError;
+pub use recover::Recovered;
 pub use staging::{Committed, Staging};
 pub use store::Spool;

@@ -7,6 +7,7 @@ pub mod net;
 pub mod ordinary;
 pub mod page;
 pub mod sandbox;
+pub mod service;
 pub mod strace;
 pub mod tmux;
 pub mod trace;
