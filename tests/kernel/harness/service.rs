@@ -41,10 +41,10 @@ impl Service {
         let log = fs::File::options().create(true).append(true).open(self.path("log")).expect("a log");
         daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         daemon.env_remove("NOTIFY_SOCKET").env_remove("LISTEN_FDS").env_remove("JOURNAL_STREAM");
-        let listens = || text(&fs::read(self.path("log")).unwrap_or_default()).matches("listening").count();
-        let before = listens();
+        let before = self.log().matches("listening").count();
         self.process = Some(daemon.spawn().expect("a daemon"));
-        wait_until("the service listens", || listens() > before || self.log().contains("error:"));
+        let listens = || self.log().matches("listening").count() > before;
+        wait_until("the service listens", || listens() || self.log().contains("error:"));
         assert!(!self.log().contains("error:"), "{}", self.log());
     }
 
@@ -129,7 +129,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
             // It ends its runs, and removes what it made.
-            drop(kill_process(Pid::from_raw(process.id() as i32).expect("an id"), Signal::TERM));
+            kill_process(Pid::from_raw(process.id() as i32).expect("an id"), Signal::TERM).ok();
             drop(process.wait());
         }
     }
