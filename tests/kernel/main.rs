@@ -17,6 +17,7 @@ mod canonical;
 mod capable;
 mod checked;
 mod ci;
+mod client;
 mod clients;
 mod clock;
 mod compat;

@@ -254,7 +254,7 @@ impl Recorder {
     pub async fn pump(&mut self) -> String {
         loop {
             if self.drain() == 0 {
-                // Who reads along sees it, and what is written survives us.
+                // Whoever reads along sees it, and it survives us.
                 self.sinks.flush();
                 self.observer.wait().await;
             } else {
@@ -266,8 +266,7 @@ impl Recorder {
     /// Takes what waits, some thousands of records at most; how many there were.
     fn drain(&mut self) -> usize {
         let Some(recording) = &mut self.recording else { return 0 };
-        let (sinks, spool) = (&mut self.sinks, &mut self.spool);
-        let mut lag = self.lag.batch();
+        let (sinks, spool, mut lag) = (&mut self.sinks, &mut self.spool, self.lag.batch());
         self.observer.drain(|record| {
             lag.see(record);
             if let Some(spool) = spool {
