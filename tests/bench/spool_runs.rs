@@ -46,7 +46,7 @@ fn main() {
     timed("one more commit", || fill(&spool, &bundles, 1));
     timed("recover", || spool.recover(moment(0), &|_| true).expect("a spool").len());
     timed("verify the chain alone", || spool.walk(None, |_, _| {}).expect("a chain").entries);
-    timed("verify all", || spool.check(None).expect("a spool").faults.len());
+    timed("verify all", || spool.check(None, &[]).expect("a spool").faults.len());
     timed("plan a collection", || {
         spool.plan_collection(Why::KeepDays(1), moment(1 << 20)).expect("a spool").runs.len()
     });

@@ -642,6 +642,65 @@ fn what_is_no_spool_is_refused() {
     assert!(run(&["verify", "--explain", "chain/none"]).contains("no code"));
 }
 
+#[test]
+fn a_host_that_has_a_key_signs_what_it_appends() {
+    let place = Place::new();
+    let openssl = |args: &[&str]| {
+        let status = std::process::Command::new("openssl").args(args).current_dir(place.dir.path()).status();
+        assert!(status.expect("openssl is installed").success());
+    };
+    openssl(&["genpkey", "-algorithm", "ed25519", "-out", "spool/host.key"]);
+    std::fs::set_permissions(place.path("host.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    openssl(&["pkey", "-in", "spool/host.key", "-pubout", "-out", "host.pub"]);
+    openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "other.key"]);
+    openssl(&["pkey", "-in", "other.key", "-pubout", "-out", "other.pub"]);
+    let key = ["--public-key", "host.pub"];
+    let missing = faults(&[("signature/missing", None)]);
+    assert_eq!(place.faults(&[]), [], "nobody asked for signatures");
+    assert_eq!(place.faults(&key), missing, "what was there before the key is vouched for by the next");
+    place.add(300, 1, "x", &["x"], &evidence(harmless(), vec![]));
+    assert_eq!(place.faults(&key), []);
+    assert_eq!(place.faults(&["--public-key", "other.pub"]), missing);
+    assert_eq!(place.faults(&["--public-key", "other.pub", "--public-key", "host.pub"]), []);
+    // A collection and a run that was lost are signed as well.
+    drop(place.spool.begin(&begin(1, "x", &["x"], 300)).unwrap());
+    place.spool.recover(moment(400), &|_| false).unwrap();
+    assert_eq!(place.runs(&["gc", "--keep-days", "0"]).code, Some(0));
+    assert_eq!(place.json(&["verify", "--public-key", "host.pub"])["signatures"].as_u64(), Some(3));
+    assert_eq!(place.faults(&key), []);
+    // The last entry is cut off, and edited; and the signature with it.
+    let lines = place.chain();
+    let signatures = std::fs::read_to_string(place.path("signatures.ndjson")).unwrap();
+    place.write_chain(&lines[..6]);
+    let codes =
+        |more: &[&str]| -> Vec<String> { place.faults(more).into_iter().map(|(code, _)| code).collect() };
+    assert!(codes(&key).contains(&"signature/line".to_owned()));
+    place.write_chain(&lines);
+    let mut edited = lines.clone();
+    edited[6] = edited[6].replace("\"keep_days\":0", "\"keep_days\":9");
+    place.write_chain(&edited);
+    assert_eq!((codes(&[]), codes(&key)), (vec![], vec!["signature/line".to_owned()]));
+    let before: String = signatures.lines().take(2).map(|line| line.to_owned() + "\n").collect();
+    std::fs::write(place.path("signatures.ndjson"), before + "{\"half").unwrap();
+    assert_eq!(codes(&key), ["signature/missing"]);
+    place.add(400, 1, "x", &["x"], &evidence(harmless(), vec![]));
+    assert_eq!(codes(&key), [""; 0], "who has the key vouches for what is there");
+    assert!(
+        place
+            .runs(&["verify", "--public-key", "host.pub"])
+            .stderr
+            .contains("1 lines of signatures are of none")
+    );
+    // One that others may read is no key, and the run is kept.
+    std::fs::set_permissions(place.path("host.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let committed = commit(&place.spool, &begin(1, "x", &["x"], 500), &evidence(harmless(), vec![]), 501);
+    assert!(committed.unsigned.unwrap().contains("others may read it"));
+    assert!(Spool::create(place.spool.path(), moment(0)).is_err(), "who begins to write is told");
+    assert_eq!(codes(&key), ["signature/missing"]);
+    assert_eq!(place.runs(&["verify", "--public-key", "absent"]).code, Some(2));
+    assert_eq!(place.runs(&["verify", "--public-key", "spool/host.key"]).code, Some(2));
+}
+
 /// What the guide says to type, on this spool: `assay` is told where it is, and the noted head lies here.
 #[test]
 fn the_guide_says_what_can_be_typed() {

@@ -8,7 +8,7 @@ use crate::evidence::integrity::{Code, shown};
 use crate::exit::Exit;
 use crate::report::json::to_text;
 
-mod attest;
+pub(super) mod attest;
 mod diff;
 mod export;
 mod gate;

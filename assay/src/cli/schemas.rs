@@ -356,6 +356,7 @@ fn runs_verify_output() -> Shape {
         count("collected", "runs whose files were removed by `gc`"),
         count("files", "files that were read"),
         count("bundles", "bundles that were verified"),
+        count("signatures", "of the keys that were given"),
         always("faults", list(fault), "what is wrong"),
         always("notes", list(Shape::Text), "what is worth saying and is not wrong"),
     ])

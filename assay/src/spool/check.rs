@@ -12,6 +12,7 @@ use super::fault::{Code, Fault};
 use super::store::Spool;
 use crate::canon::digest::Digest;
 use crate::evidence::integrity::{Limits, shown};
+use crate::evidence::signature::PublicKey;
 use crate::evidence::verify::verify;
 
 /// What came of it.
@@ -29,6 +30,8 @@ pub struct Check {
     pub files: u64,
     /// How many bundles were verified.
     pub bundles: u64,
+    /// How many signatures of the keys there are.
+    pub signatures: u64,
     /// What is wrong.
     pub faults: Vec<Fault>,
     /// What is worth saying, and is not wrong.
@@ -48,6 +51,8 @@ struct Expected {
 #[derive(Default)]
 struct Said {
     runs: Vec<Expected>,
+    /// The digest of each line, by the place of its entry.
+    lines: BTreeMap<u64, Digest>,
     collected: BTreeSet<u64>,
     lost: u64,
     /// What lies among the runs, and among those in progress.
@@ -57,9 +62,20 @@ struct Said {
 
 impl Spool {
     /// Checks it. A line that was noted as the last one must be in the chain, where one is given.
-    pub fn check(&self, noted: Option<Digest>) -> Result<Check, SpoolError> {
+    /// Where keys are given, the host's signatures must vouch for the chain.
+    pub fn check(&self, noted: Option<Digest>, keys: &[PublicKey]) -> Result<Check, SpoolError> {
         let mut check = Check::default();
         let (said, end) = self.listen(noted, &mut check)?;
+        if !keys.is_empty() {
+            let (signatures, faults) = self.check_signatures(keys, &said.lines)?;
+            check.signatures = signatures.good;
+            check.faults.extend(faults);
+            if signatures.others > 0 {
+                check
+                    .notes
+                    .push(format!("{} lines of signatures are of none of the keys", signatures.others));
+            }
+        }
         let by_name: BTreeMap<&str, &Expected> =
             said.runs.iter().map(|run| (run.directory.as_str(), run)).collect();
         let of_runs = check.faults.len();
@@ -111,6 +127,7 @@ impl Spool {
             while let Some(line) = lines.read().map_err(|error| self.failed("read the chain", error))? {
                 end = line.offset + line.length + u64::from(line.is_ended);
                 if let Some(entry) = walk.add(&line) {
+                    said.lines.insert(entry.seq, line.sha256);
                     said.add(entry);
                 }
             }

@@ -44,6 +44,8 @@ codes! {
     FileExtra "file/extra" "Something lies in the directory of a run that its entry does not name.",
     Bundle "file/bundle" "A bundle is as its entry names it, and is not good.",
     RunId "file/run-id" "A bundle is of another run than its entry says.",
+    SignedLine "signature/line" "A line that the host signed is not in the chain: it was edited, cut off, or an older copy was put in its place.",
+    Unsigned "signature/missing" "The last entries are signed by none of the keys, nor is one behind them: a writer was stopped before it signed, or they were put there.",
 }
 
 impl fmt::Display for Code {

@@ -3,9 +3,10 @@
 //! A run's files are written into a staging directory, and then committed: one line of the chain names the run, its files
 //! and the line before it, so that removal and change show. Everything that is read here may have been tampered with.
 //!
-//! `entry`, `begun`, `chain`, `lines` and `fault` are pure; the rest is I/O.
+//! Pure are `entry`, `begun`, `chain`, `lines`, `fault`, `query`, `signed` and `told_names`; the rest is I/O.
 
 pub mod append;
+pub mod attest;
 pub mod begun;
 pub mod chain;
 pub mod check;
@@ -19,6 +20,7 @@ pub mod index;
 pub mod lines;
 pub mod query;
 pub mod recover;
+pub mod signed;
 pub mod staging;
 pub mod store;
 pub mod told_names;

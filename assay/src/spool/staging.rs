@@ -39,6 +39,8 @@ pub struct Committed {
     pub sha256: Digest,
     /// Where its files are.
     pub directory: PathBuf,
+    /// Why the host's key did not sign the line, where it should have. The next signature vouches for it too.
+    pub unsigned: Option<String>,
 }
 
 /// What a commit has done.
@@ -52,6 +54,8 @@ pub(super) enum Step {
     Written,
     /// The entry is on the disk.
     Synced,
+    /// The host's key, where there is one, signed it.
+    Signed,
     /// The directory is where it stays.
     Settled,
     /// That is on the disk.
@@ -60,8 +64,15 @@ pub(super) enum Step {
 
 #[cfg(test)]
 impl Step {
-    pub(super) const ALL: [Self; 6] =
-        [Self::FilesSynced, Self::Locked, Self::Written, Self::Synced, Self::Settled, Self::Done];
+    pub(super) const ALL: [Self; 7] = [
+        Self::FilesSynced,
+        Self::Locked,
+        Self::Written,
+        Self::Synced,
+        Self::Signed,
+        Self::Settled,
+        Self::Done,
+    ];
 }
 
 impl Spool {
@@ -147,6 +158,8 @@ impl Staging {
         behind(Step::Written)?;
         chain.sync().map_err(|error| spool.failed("write the chain", error))?;
         behind(Step::Synced)?;
+        let unsigned = spool.sign(head).err().map(|error| error.to_string());
+        behind(Step::Signed)?;
         if self.is_in_open()? {
             spool.settle(&self.name)?;
         }
@@ -155,7 +168,7 @@ impl Staging {
         spool.sync_places()?;
         behind(Step::Done)?;
         let directory = spool.inner.path.join(RUNS).join(&self.name);
-        Ok(Committed { seq: head.seq, sha256: head.sha256, directory })
+        Ok(Committed { seq: head.seq, sha256: head.sha256, directory, unsigned })
     }
 
     /// Removes it: nothing of the run is kept, and the chain says nothing of it.

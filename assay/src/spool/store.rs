@@ -60,6 +60,8 @@ impl Spool {
         }
         drop(root);
         let spool = Self::open(path)?;
+        // One that cannot be used is told now, not after the first run.
+        spool.host_key()?;
         let chain = spool.lock_chain()?;
         if chain.is_empty().map_err(|error| spool.failed("read the chain", error))? {
             let found = spool.count_runs().map_err(|error| spool.failed("read runs", error))?;
@@ -136,6 +138,7 @@ impl Spool {
     pub(super) fn append(&self, chain: &LockedChain, body: Body, now: Timestamp) -> Result<Head, SpoolError> {
         let head = self.write(chain, body, now)?;
         chain.sync().map_err(|error| self.failed("write the chain", error))?;
+        self.sign(head)?;
         Ok(head)
     }
 

@@ -132,6 +132,7 @@ pub const PURE: (&[&str], &[&str]) = (
         "assay/src/spool/fault.rs",
         "assay/src/spool/lines.rs",
         "assay/src/spool/query.rs",
+        "assay/src/spool/signed.rs",
         "assay/src/spool/told_names.rs",
     ],
     &["assay/src/observe/kernel/"],

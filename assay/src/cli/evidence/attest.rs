@@ -91,7 +91,8 @@ pub fn check(attestation: &Path, keys: &[PathBuf], verified: &Verified) -> Resul
     Ok(trusted_one.expect("one of them signed it").key_id())
 }
 
-fn read_key<K>(path: &Path, parse: impl Fn(&str) -> Result<K, KeyError>) -> Result<K, String> {
+/// Reads a key in PEM.
+pub fn read_key<K>(path: &Path, parse: impl Fn(&str) -> Result<K, KeyError>) -> Result<K, String> {
     let bytes = read_small(path, MOST_BYTES).map_err(|error| error.to_string())?;
     parse(&String::from_utf8_lossy(&bytes)).map_err(|error| format!("{}: {error}", path.display()))
 }

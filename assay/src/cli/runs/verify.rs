@@ -1,13 +1,16 @@
 //! Flags → verify: is everything in the spool as it was written.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use super::{Place, refuse};
 use crate::canon::digest::Digest;
 use crate::canon::value::{Object, Value};
 use crate::cli::evidence::Format;
+use crate::cli::evidence::attest::read_key;
 use crate::cli::evidence::input::write_result;
 use crate::cli::output::Output;
+use crate::evidence::signature::PublicKey;
 use crate::exit::Exit;
 use crate::profile::name::harmless;
 use crate::report::json::to_text;
@@ -22,11 +25,14 @@ pub struct Args {
     /// The digest of a line that was noted elsewhere, as an earlier `verify` printed it: it must be in the chain.
     #[arg(long, value_name = "DIGEST")]
     head: Option<Digest>,
+    /// The public key of the host, in PEM: its signatures must vouch for the chain. May be given more than once.
+    #[arg(long, value_name = "FILE")]
+    public_key: Vec<PathBuf>,
     /// How the result is told.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Say what a code means, and read no spool; `all` lists them.
-    #[arg(long, value_name = "CODE", conflicts_with = "head")]
+    #[arg(long, value_name = "CODE", conflicts_with_all = ["head", "public_key"])]
     explain: Option<String>,
 }
 
@@ -39,7 +45,12 @@ pub fn run(args: &Args, out: &Output) -> Exit {
         Ok(spool) => spool,
         Err(exit) => return exit,
     };
-    let check = match spool.check(args.head) {
+    let keys = args.public_key.iter().map(|path| read_key(path, PublicKey::from_pem));
+    let keys = match keys.collect::<Result<Vec<_>, _>>() {
+        Ok(keys) => keys,
+        Err(error) => return refuse(out, &error),
+    };
+    let check = match spool.check(args.head, &keys) {
         Ok(check) => check,
         Err(error) => return refuse(out, &error),
     };
@@ -52,7 +63,7 @@ pub fn run(args: &Args, out: &Output) -> Exit {
     }
     if args.format == Format::Text {
         check.notes.iter().for_each(|note| out.note(note));
-        if args.head.is_none() && check.faults.is_empty() {
+        if args.head.is_none() && keys.is_empty() && check.faults.is_empty() {
             out.hint("note the head where this host's root is not: with `--head` a later check shows what was cut off");
         }
     }
@@ -78,6 +89,9 @@ fn text(check: &Check) -> String {
         check.bundles,
         check.faults.len()
     ));
+    if check.signatures > 0 {
+        line(format_args!("{} signatures of the host", check.signatures));
+    }
     if let Some(head) = check.head {
         line(format_args!("head: entry {}, {}", head.seq, head.sha256));
     }
@@ -108,6 +122,7 @@ fn to_json(check: &Check) -> Value {
         ("collected", Value::count(check.collected)),
         ("files", Value::count(check.files)),
         ("bundles", Value::count(check.bundles)),
+        ("signatures", Value::count(check.signatures)),
         ("faults", faults.into()),
         ("notes", check.notes.iter().map(|note| note.as_str().into()).collect::<Vec<Value>>().into()),
     ])

@@ -89,7 +89,7 @@ fn a_commit_that_is_stopped_anywhere_is_whole_or_lost() {
                 assert_eq!(lost.not_whole, Vec::<String>::new());
                 assert_eq!(lost.begun, Some(begin(1000)));
             }
-            ([Recovered::Settled { seq: 1 }], Step::Written | Step::Synced)
+            ([Recovered::Settled { seq: 1 }], Step::Written | Step::Synced | Step::Signed)
             | ([], Step::Settled | Step::Done) => {}
             (other, _) => panic!("{stop:?}: {other:?}"),
         }
