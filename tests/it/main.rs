@@ -14,6 +14,7 @@ mod guides;
 mod independent;
 mod memory;
 mod messages;
+mod metrics;
 mod mutations;
 mod nothing_runs;
 mod oracle;

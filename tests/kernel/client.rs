@@ -151,6 +151,7 @@ fn a_client_that_is_killed_leaves_no_command_and_a_record() {
     let entry = &service.entries()[0];
     assert_eq!(entry["verdict"], "failed", "{entry:#}");
     assert!(entry["reasons"].to_string().contains("the client went away"), "{entry:#}");
+    wait_until("its files are in their place", || service.kept(entry).exists());
     let evidence = fs::read_to_string(service.kept(entry).join("evidence.yaml")).expect("evidence");
     assert!(evidence.contains("${WORKDIR}/seen"), "{evidence}");
     wait_until("nothing is left", || {

@@ -22,6 +22,7 @@ mod clients;
 mod clock;
 mod compat;
 mod confined;
+mod daemon;
 mod degradations;
 mod degraded;
 mod denials;

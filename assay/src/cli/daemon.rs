@@ -1,18 +1,22 @@
 //! Flags → a service, what it says, and what it does with a connection.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cli::failure::Refusal;
 use crate::cli::output::Output;
 use crate::daemon::activation::Passed;
 use crate::daemon::entrance::EntranceError;
+use crate::daemon::journal::{self, Journal};
 use crate::daemon::limits::Limits;
 use crate::daemon::log::{Entry, Level, Log};
 use crate::daemon::notify;
-use crate::daemon::serve::{self, Plan, ServeError};
+use crate::daemon::plan::{Plan, ServeError};
+use crate::daemon::scrape::Place;
+use crate::daemon::serve;
 use crate::daemon::worker::{Assignment, Served};
 use crate::exit::Exit;
+use crate::host::mountinfo::OwnGroup;
 use crate::observe::kernel::Observer;
 use crate::sandbox::duration;
 use crate::sandbox::user::UserError;
@@ -46,6 +50,9 @@ pub struct Args {
     /// So long runs are waited for when it is told to stop.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
     drain: Duration,
+    /// Where metrics are to be had: a socket, or a port of the loopback.
+    #[arg(long, value_name = "PATH|127.0.0.1:PORT")]
+    metrics: Option<Place>,
 }
 
 /// Runs it.
@@ -63,6 +70,7 @@ pub fn run(args: Args, out: &Output) -> Exit {
             ..Limits::default()
         },
         drain: args.drain,
+        metrics: args.metrics,
         passed: Passed { pid: text("LISTEN_PID"), count: text("LISTEN_FDS") },
         notify: std::env::var_os("NOTIFY_SOCKET"),
         alive_every: notify::alive_every(
@@ -71,13 +79,14 @@ pub fn run(args: Args, out: &Output) -> Exit {
             std::process::id(),
         ),
     };
+    let journal =
+        Journal::behind(std::io::stderr(), text("JOURNAL_STREAM").as_deref(), Path::new(journal::SOCKET));
     let slots = plan.limits.runs;
-    let spool = plan.spool.clone();
-    let load = || {
-        duty::open_spool(&spool)?;
-        Ok(Served { shared: (), slots, work, refuse: duty::refuse })
+    let load = |_: &OwnGroup| {
+        let (clear, times) = (|(): &mut (), _| Ok(()), |(): &()| Vec::new());
+        Ok(Served { shared: (), slots, work, clear, refuse: duty::refuse, times })
     };
-    match serve::run(plan, load, &Screen(out)) {
+    match serve::run(plan, load, &Lines { out, journal }) {
         Ok(()) => Exit::Success,
         Err(error) => tell(&error, out),
     }
@@ -95,8 +104,10 @@ fn tell(error: &ServeError, out: &Output) -> Exit {
         }
         ServeError::Entrance(_)
         | ServeError::Activation(_)
+        | ServeError::Metrics(_)
         | ServeError::Group(_)
         | ServeError::Runs(_)
+        | ServeError::Spool(_)
         | ServeError::Load(_) => refusal.tell(out),
         ServeError::Io { .. } => {
             refusal.tell(out);
@@ -105,16 +116,22 @@ fn tell(error: &ServeError, out: &Output) -> Exit {
     }
 }
 
-/// stderr, one fact a line.
-struct Screen<'a>(&'a Output);
+/// One fact a line: to the journal with its fields where stderr goes there anyway, and to stderr.
+struct Lines<'a> {
+    out: &'a Output,
+    journal: Option<Journal>,
+}
 
-impl Log for Screen<'_> {
+impl Log for Lines<'_> {
     fn log(&self, entry: &Entry) {
+        if self.journal.as_ref().is_some_and(|journal| journal.send(entry).is_ok()) {
+            return;
+        }
         match entry.level {
-            Level::Error => self.0.error(&entry.text),
-            Level::Warning => self.0.warning(&entry.text),
-            Level::Note => self.0.note(&entry.text),
-            Level::Detail => self.0.detail(&entry.text),
+            Level::Error => self.out.error(&entry.text),
+            Level::Warning => self.out.warning(&entry.text),
+            Level::Note => self.out.note(&entry.text),
+            Level::Detail => self.out.detail(&entry.text),
         }
     }
 }
@@ -123,4 +140,53 @@ impl Log for Screen<'_> {
 fn work((): (), assignment: Assignment) -> Exit {
     let reserve = Reserve::take().unwrap_or_default();
     duty::work(Box::new(Observer::start), reserve, assignment)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::daemon::stopping;
+
+    const SERVICE: &str = include_str!("../../../packaging/assay.service");
+    const SOCKET: &str = include_str!("../../../packaging/assay.socket");
+    const SYSUSERS: &str = include_str!("../../../packaging/assay.sysusers");
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn setting<'a>(unit: &'a str, name: &str) -> &'a str {
+        let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+        unit.lines().find(is_it).unwrap_or_else(|| panic!("no {name}")).split_once('=').unwrap().1
+    }
+
+    #[test]
+    fn the_units_are_of_this_command() {
+        let mut words = setting(SERVICE, "ExecStart").split(' ');
+        assert_eq!((words.next(), words.next()), (Some("/usr/bin/assay"), Some("daemon")));
+        let args = Line::try_parse_from(["daemon"].into_iter().chain(words)).unwrap().args;
+        assert_eq!(args.socket.to_str(), Some(setting(SOCKET, "ListenStream")));
+        assert_eq!(args.spool, Path::new("/var/lib").join(setting(SERVICE, "StateDirectory")));
+        assert_eq!(args.group, setting(SOCKET, "SocketGroup"));
+        assert!(SYSUSERS.lines().any(|line| line == format!("g {} - -", args.group)));
+        assert!(args.metrics.is_some());
+        // The manager must not lose its patience before we do.
+        let most = args.drain + stopping::TO_WRITE + stopping::TO_DIE;
+        assert!(duration::parse(setting(SERVICE, "TimeoutStopSec")).unwrap() > most);
+    }
+
+    #[test]
+    fn nothing_of_the_unit_acts_on_the_runs_beneath_it() {
+        for line in SERVICE.lines().filter(|line| !line.starts_with('#')) {
+            for word in
+                ["IPAddress", "DevicePolicy", "DeviceAllow", "PrivateDevices", "MemoryMax", "CPUQuota"]
+            {
+                assert!(!line.starts_with(word), "{line}");
+            }
+        }
+    }
 }

@@ -64,7 +64,7 @@ enum Command {
     /// What this host can observe and enforce, and how to get the rest.
     Doctor(doctor::Args),
     /// Serve the sandboxes of ordinary users.
-    // Hidden until it records their runs: by now it refuses whoever connects.
+    // Hidden until it is told how to set it up.
     #[command(hide = true)]
     Daemon(daemon::Args),
     /// Print completions for a shell.

@@ -1,5 +1,6 @@
 //! The workers: who they work for, which place each has, what they reported, and when one is over.
 
+use std::collections::BTreeSet;
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -81,15 +82,28 @@ impl Worker {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Crew {
     workers: Vec<Worker>,
+    slots: u32,
+    given_up: BTreeSet<u32>,
 }
 
 impl Crew {
-    /// The lowest place that nobody has, of so many.
-    pub fn free_slot(&self, slots: u32) -> Option<u32> {
-        (0..slots).find(|slot| self.workers.iter().all(|worker| worker.slot != *slot))
+    /// Nobody, and so many places.
+    pub fn new(slots: u32) -> Self {
+        Self { workers: Vec::new(), slots, given_up: BTreeSet::new() }
+    }
+
+    /// The lowest place that nobody has.
+    pub fn free_slot(&self) -> Option<u32> {
+        let is_free = |slot: &u32| self.workers.iter().all(|worker| worker.slot != *slot);
+        (0..self.slots).find(|slot| is_free(slot) && !self.given_up.contains(slot))
+    }
+
+    /// Gives this place to nobody any more.
+    pub fn give_up(&mut self, slot: u32) {
+        self.given_up.insert(slot);
     }
 
     /// One more.
@@ -175,14 +189,13 @@ mod tests {
 
     #[test]
     fn a_place_is_free_when_process_and_pipe_are_gone() {
-        let mut crew = Crew::default();
+        let mut crew = Crew::new(2);
         let (mut first, reporter) = worker(rustix::process::getpid(), 0);
         first.life = Life::Exited(0);
         crew.enter(first);
         let (second, second_reporter) = worker(rustix::process::getpid(), 1);
         crew.enter(second);
-        assert_eq!(crew.free_slot(2), None);
-        assert_eq!(crew.free_slot(3), Some(2));
+        assert_eq!(crew.free_slot(), None);
 
         // An heir still has a copy.
         let (read, reports) = crew.read(0).unwrap();
@@ -197,7 +210,9 @@ mod tests {
         assert_eq!(crew.pipes().count(), 0);
         let over: Vec<u32> = crew.take_over().iter().map(|worker| worker.slot).collect();
         assert_eq!(over, [0]);
-        assert_eq!((crew.free_slot(2), crew.len()), (Some(0), 1));
+        assert_eq!((crew.free_slot(), crew.len()), (Some(0), 1));
+        crew.give_up(0);
+        assert_eq!(crew.free_slot(), None);
     }
 
     #[test]

@@ -1,47 +1,46 @@
 //! The group beneath which every run has its own: made at the start beneath ours, swept of what dead workers left, and
 //! removed at the end.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::host::mountinfo::{self, OwnGroup};
 use crate::sandbox::cgroup::{self, Group, GroupError};
 
-/// Its name.
-const NAME: &str = "assay-runs";
+/// How its name begins; who made it follows.
+const PREFIX: &str = "assay-runs-";
 /// How long what was killed may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes it, or finds it made by a service before us, and ends what dead workers left in it.
+/// Makes it. What services that are dead left beside it is ended and removed, unless a worker of theirs goes on.
 pub fn make() -> Result<OwnGroup, GroupError> {
     let read = |path: &'static str| std::fs::read(path).map_err(|source| GroupError::Read { path, source });
     let own = mountinfo::read_own_group(&read("/proc/self/cgroup")?).ok_or(GroupError::NotMounted)?;
     let mounts = mountinfo::read_mounts(&read("/proc/self/mountinfo")?);
+    let mark = cgroup::own_mark().map_err(|source| GroupError::Read { path: "/proc/self/stat", source })?;
     let mut failure = GroupError::NotMounted;
     for parent in mountinfo::find_own_group(&mounts, &own) {
         if !parent.directory.join("cgroup.procs").exists() {
             continue;
         }
-        let directory = parent.directory.join(NAME);
+        for entry in std::fs::read_dir(&parent.directory).into_iter().flatten().flatten() {
+            clean(&entry.path());
+        }
+        let directory = parent.directory.join(format!("{PREFIX}{mark}"));
         match std::fs::create_dir(&directory) {
-            Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
-                failure = GroupError::Make { parent: parent.directory, source };
-            }
-            _ => {
-                let runs = OwnGroup { directory, level: parent.level + 1 };
-                sweep(&runs.directory)?;
-                return Ok(runs);
-            }
+            Ok(()) => return Ok(OwnGroup { directory, level: parent.level + 1 }),
+            Err(source) => failure = GroupError::Make { parent: parent.directory, source },
         }
     }
     Err(failure)
 }
 
-/// Makes it again, if another service that shared it has removed it.
-pub fn keep(runs: &Path) {
-    // What it comes to shows when a worker makes its group.
-    drop(std::fs::create_dir(runs));
+/// Ends what dead workers left beneath a group that a dead service made, and removes it where nothing is left.
+pub fn clean(runs: &Path) {
+    let mark = runs.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX));
+    if mark.is_some_and(cgroup::is_mark_of_the_dead) && sweep(runs).is_ok() {
+        remove(runs);
+    }
 }
 
 /// Ends what dead workers left beneath it.

@@ -5,16 +5,24 @@
 //! connection is passed in ([`worker::Served`]), and what is to be said goes through [`log::Log`].
 
 pub mod activation;
+pub mod counts;
 pub mod crew;
 pub mod entrance;
 pub mod groups;
+pub mod hush;
+pub mod journal;
 pub mod limits;
 pub mod log;
+pub mod metrics;
 pub mod notify;
 pub mod peer;
 pub mod peer_options;
+pub mod plan;
 pub mod report;
 pub mod said;
+pub mod scrape;
 pub mod serve;
+pub mod socket_file;
 pub mod stopping;
+pub mod store;
 pub mod worker;

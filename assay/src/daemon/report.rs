@@ -25,6 +25,18 @@ pub struct Tally {
     pub lag_us: u64,
 }
 
+impl Tally {
+    /// What is known after one more report: nothing that was counted is taken back.
+    #[must_use]
+    pub fn advanced(self, told: Self) -> Self {
+        Self {
+            records: self.records.max(told.records),
+            lost: self.lost.max(told.lost),
+            lag_us: self.lag_us.max(told.lag_us),
+        }
+    }
+}
+
 /// A run that is over and whose record is in the spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Over {
@@ -38,6 +50,8 @@ pub struct Over {
     pub bytes: u64,
     /// How long the command ran, in milliseconds.
     pub ms: u64,
+    /// The place of its entry in the chain of the spool, where it has one.
+    pub seq: Option<u64>,
 }
 
 /// One line.
@@ -93,6 +107,7 @@ impl Report {
                 object.set("verdict", over.verdict.as_str());
                 object.set("bytes", Value::count(over.bytes));
                 object.set("ms", Value::count(over.ms));
+                object.set_some("seq", over.seq.map(Value::count));
             }
             Self::Refused { reason } => {
                 object.set("kind", "refused");
@@ -122,6 +137,7 @@ impl Report {
                 tally: tally(),
                 bytes: count("bytes"),
                 ms: count("ms"),
+                seq: object.get("seq").and_then(Value::as_count),
             }),
         })
     }
@@ -165,6 +181,7 @@ fn shape() -> Shape {
             always("verdict", Shape::Word(verdicts), "what it came to"),
             always("bytes", Shape::Count, "in the spool"),
             always("ms", Shape::Count, "milliseconds"),
+            sometimes("seq", Shape::Count, "its entry"),
         ]),
         Shape::Object(vec![kind("refused"), always("reason", Shape::Filled, "why")]),
     ])
@@ -213,6 +230,7 @@ mod tests {
             tally: TALLY,
             bytes: 77,
             ms: 1500,
+            seq: Some(4),
         }
     }
 
@@ -222,7 +240,7 @@ mod tests {
             Report::Started { pid: 1 },
             Report::Progress(TALLY),
             Report::Finished(over()),
-            Report::Finished(Over { run_id: None, ..over() }),
+            Report::Finished(Over { run_id: None, seq: None, ..over() }),
             Report::Refused { reason: "no request came within 10 s".into() },
         ] {
             let line = report.to_line();

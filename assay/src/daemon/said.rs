@@ -74,9 +74,10 @@ impl About {
     }
 }
 
-/// Somebody connected and gets no worker.
-pub fn refused(uid: u32, word: &'static str, why: &str) -> Entry {
-    Entry::new(Level::Note, format!("user {uid} is not served: {why}"))
+/// Somebody connected and gets no worker, as `before` times since it was said last.
+pub fn refused(uid: u32, word: &'static str, why: &str, before: u64) -> Entry {
+    let more = if before == 0 { String::new() } else { format!(", as {before} times before") };
+    Entry::new(Level::Note, format!("user {uid} is not served: {why}{more}"))
         .with("ASSAY_UID", uid.to_string())
         .with("ASSAY_REFUSED", word)
 }

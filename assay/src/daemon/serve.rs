@@ -1,101 +1,45 @@
 //! The life of the service: claimed, loaded, listening, and then one loop over descriptors until it is told to stop.
 
-use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::activation::{self, ActivationError, Passed};
+use super::counts::Counts;
 use super::crew::{Crew, Worker};
-use super::entrance::{Claim, Entrance, EntranceError};
-use super::groups;
-use super::limits::{Accounts, Had, Limits};
+use super::entrance::{Claim, Entrance};
+use super::hush::Hush;
+use super::limits::{Accounts, Had};
 use super::log::Log;
 use super::notify::{Notifier, State};
-use super::peer::Peer;
+use super::plan::{Plan, ServeError, failed};
 use super::report::Report;
-use super::said::{self, About};
+use super::said::About;
+use super::scrape::{Scrapes, Who};
 use super::stopping::{Step, Stopping};
-use super::worker::{Assignment, Bounds, Reporter, Served};
+use super::store::Store;
+use super::worker::Served;
+use super::{activation, groups};
 use crate::host::mountinfo::OwnGroup;
-use crate::sandbox::cgroup::GroupError;
 use crate::sandbox::signals::SignalQueue;
-use crate::sandbox::user::{self, UserError};
-use crate::sandbox::{descriptors, fork};
+use crate::sandbox::{descriptors, fork, host_facts, user};
+use crate::spool::SpoolError;
 
-/// So long a worker waits for a request.
-const SILENCE: Duration = Duration::from_secs(10);
+mod admit;
+mod told;
+
 /// So many connections are taken before anything else is looked at again.
 const AT_ONCE: usize = 8;
-/// So long none is taken after the kernel refused one.
-const PAUSE: Duration = Duration::from_millis(200);
 
-/// What the service is told.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Where to listen.
-    pub socket: PathBuf,
-    /// Where the spool lies.
-    pub spool: PathBuf,
-    /// Whose members may connect.
-    pub group: String,
-    /// What one may take.
-    pub limits: Limits,
-    /// How long runs are waited for when it is told to stop.
-    pub drain: Duration,
-    /// What a service manager says it passed.
-    pub passed: Passed,
-    /// `NOTIFY_SOCKET`
-    pub notify: Option<OsString>,
-    /// How often the manager wants to hear of us.
-    pub alive_every: Option<Duration>,
-}
-
-/// Why there is no service.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// Not root.
-    #[error("serve: only root can load the programs and see other users' processes")]
-    NotRoot,
-    /// The socket.
-    #[error(transparent)]
-    Entrance(#[from] EntranceError),
-    /// The socket that was passed.
-    #[error(transparent)]
-    Activation(#[from] ActivationError),
-    /// The group whose members may.
-    #[error(transparent)]
-    Group(#[from] UserError),
-    /// The control group of the runs.
-    #[error(transparent)]
-    Runs(#[from] GroupError),
-    /// The kernel half or the spool.
-    #[error("{0}")]
-    Load(String),
-    /// What a loop takes.
-    #[error("{action}: {source}")]
-    Io {
-        /// What was attempted.
-        action: &'static str,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
-
-fn failed(action: &'static str) -> impl FnOnce(io::Error) -> ServeError {
-    move |source| ServeError::Io { action, source }
-}
-
-/// Serves until it is told to stop. `load` is asked once nobody else serves at that socket, before anybody can connect.
+/// Serves until it is told to stop. `load` is asked once nobody else serves at that socket, before anybody can connect; it is
+/// told beneath which group the runs will have theirs.
 pub fn run<S>(
     plan: Plan,
-    load: impl FnOnce() -> Result<Served<S>, String>,
+    load: impl FnOnce(&OwnGroup) -> Result<Served<S>, String>,
     log: &dyn Log,
 ) -> Result<(), ServeError> {
     if !rustix::process::geteuid().is_root() {
@@ -103,31 +47,42 @@ pub fn run<S>(
     }
     let listener = activation::take(&plan.passed, std::process::id())?;
     // What else was open came from who started us, and is no business of the runs.
-    descriptors::close_all_but(listener.as_ref().map_or(2, std::os::fd::AsRawFd::as_raw_fd));
+    descriptors::close_all_but(listener.as_ref().map_or(2, AsRawFd::as_raw_fd));
     let signals = SignalQueue::take_over().map_err(failed("take signals from a descriptor"))?;
     let mut claim = Claim::lay(&plan.socket)?;
     let group = user::parse_group(&plan.group)?;
     let notifier = Notifier::new(plan.notify.as_deref()).map_err(failed("reach the service manager"))?;
     if let Some(before) = claim.before() {
-        groups::sweep(before)?;
+        groups::clean(before);
     }
     let runs = groups::make()?;
     claim.sign(std::process::id(), &runs.directory)?;
-    let served = load().map_err(ServeError::Load)?;
+    let store = open_store(&plan.spool, log)?;
+    let began = Instant::now();
+    let served = load(&runs).map_err(ServeError::Load)?;
+    let load = began.elapsed();
+    let scrapes = plan.metrics.as_ref().map(|place| Scrapes::listen(place, group)).transpose()?;
     let entrance = match listener {
         Some(listener) => Entrance::passed(claim, listener)?,
         None => Entrance::make(claim, group)?,
     };
     log.note(&format!("listening at {}, for root and members of `{}`", plan.socket.display(), plan.group));
+    let counts = Counts { entries: store.entries()?, ..Counts::default() };
     let service = Service {
         entrance,
+        store,
+        scrapes,
         signals,
-        crew: Crew::default(),
+        crew: Crew::new(served.slots),
         accounts: Accounts::default(),
+        counts,
+        hush: Hush::default(),
         notifier,
         served,
         group,
         runs,
+        load,
+        started: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default(),
         stopping: Stopping::serving(plan.drain),
         began: Instant::now(),
         paused_until: None,
@@ -138,10 +93,21 @@ pub fn run<S>(
     service.serve()
 }
 
+/// Opens the spool, and closes what writers left that died.
+fn open_store(path: &Path, log: &dyn Log) -> Result<Store, SpoolError> {
+    let now = host_facts::timestamp(SystemTime::now());
+    let store = Store::open(path, now)?;
+    for line in store.recover(now, &[])? {
+        log.note(&line);
+    }
+    Ok(store)
+}
+
 struct Service<'a, S> {
     plan: Plan,
     served: Served<S>,
     entrance: Entrance,
+    scrapes: Option<Scrapes>,
     signals: SignalQueue,
     notifier: Notifier,
     log: &'a dyn Log,
@@ -149,6 +115,12 @@ struct Service<'a, S> {
     runs: OwnGroup,
     crew: Crew,
     accounts: Accounts,
+    counts: Counts,
+    hush: Hush,
+    store: Store,
+    load: Duration,
+    /// Since 1970.
+    started: Duration,
     stopping: Stopping,
     /// What every other time here is counted from.
     began: Instant,
@@ -156,39 +128,40 @@ struct Service<'a, S> {
     alive_due: Option<Duration>,
 }
 
-/// What is ready to be read.
-#[derive(Debug, Default)]
-struct Ready {
-    signals: bool,
-    entrance: bool,
-    slots: Vec<u32>,
+/// What a descriptor is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Signals,
+    Entrance,
+    /// The worker at this place.
+    Worker(u32),
+    Scrape(Who),
 }
 
 impl<S> Service<'_, S> {
     fn serve(mut self) -> Result<(), ServeError> {
         self.notifier.tell(State::Ready(&self.status()));
         while self.stopping.step() != Step::Over {
-            let ready = self.wait().map_err(failed("wait for something to do"))?;
-            if ready.signals {
-                self.read_signals().map_err(failed("read signals"))?;
-            }
-            for slot in ready.slots {
-                self.read_reports(slot);
+            let mut has_caller = false;
+            for of in self.wait().map_err(failed("wait for something to do"))? {
+                match of {
+                    Of::Signals => self.read_signals().map_err(failed("read signals"))?,
+                    Of::Worker(slot) => self.read_reports(slot),
+                    Of::Scrape(who) => self.answer(who),
+                    Of::Entrance => has_caller = true,
+                }
             }
             self.crew.reap();
             self.settle();
-            for _ in 0..if ready.entrance { AT_ONCE } else { 0 } {
+            // Last, for in a worker that is made here nothing of the above may be half done.
+            for _ in 0..if has_caller { AT_ONCE } else { 0 } {
                 let Some(line) = self.accept() else { break };
                 let Some((assignment, pipe)) = self.admit(line) else { continue };
                 let (uid, slot) = (assignment.peer.uid, assignment.slot);
                 match fork::fork() {
                     Ok(None) => self.become_worker(assignment, pipe),
                     Ok(Some(pid)) => self.crew.enter(Worker::new(pid, uid, slot, pipe)),
-                    Err(error) => {
-                        self.accounts.end(uid, Had::Waited);
-                        self.log.warning(&format!("user {uid} is not served: make a worker: {error}"));
-                        (self.served.refuse)(&assignment.line, "the service could not make a worker");
-                    }
+                    Err(error) => self.could_not_make_worker(&assignment, &error),
                 }
             }
             self.move_on();
@@ -198,36 +171,36 @@ impl<S> Service<'_, S> {
     }
 
     /// Waits until there is something to do.
-    fn wait(&self) -> io::Result<Ready> {
+    fn wait(&self) -> io::Result<Vec<Of>> {
         let now = self.now();
         let is_open = self.paused_until.is_none_or(|until| now >= until);
-        let mut polled = vec![PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN)];
-        let slots: Vec<u32> = self.crew.pipes().map(|(slot, _)| slot).collect();
-        polled.extend(self.crew.pipes().map(|(_, pipe)| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
+        let mut waited: Vec<(Of, BorrowedFd<'_>, PollFlags)> =
+            vec![(Of::Signals, self.signals.as_fd(), PollFlags::IN)];
+        waited.extend(self.crew.pipes().map(|(slot, pipe)| (Of::Worker(slot), pipe, PollFlags::IN)));
+        let scrapes = self.scrapes.iter().flat_map(Scrapes::waited);
+        waited.extend(scrapes.map(|(who, fd, flags)| (Of::Scrape(who), fd, flags)));
         if is_open {
-            polled.push(PollFd::from_borrowed_fd(self.entrance.as_fd(), PollFlags::IN));
+            waited.push((Of::Entrance, self.entrance.as_fd(), PollFlags::IN));
         }
-        let due = [self.stopping.due(), self.alive_due, self.paused_until.filter(|_| !is_open)];
+        let due = [
+            self.stopping.due(),
+            self.alive_due,
+            self.paused_until.filter(|_| !is_open),
+            self.scrapes.as_ref().and_then(Scrapes::due),
+        ];
         let timeout = due.into_iter().flatten().min().map(|due| {
             // A moment more, so that it is due when we wake.
             let rest = due.saturating_sub(now) + Duration::from_millis(1);
             Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() }
         });
+        let mut polled: Vec<PollFd<'_>> =
+            waited.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
         match rustix::event::poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
-        Ok(Ready {
-            signals: is_ready(&polled[0]),
-            entrance: is_open && polled.last().is_some_and(is_ready),
-            slots: slots
-                .into_iter()
-                .zip(&polled[1..])
-                .filter(|(_, fd)| is_ready(fd))
-                .map(|(slot, _)| slot)
-                .collect(),
-        })
+        let ready = waited.iter().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
+        Ok(ready.map(|((of, ..), _)| *of).collect())
     }
 
     fn read_signals(&mut self) -> io::Result<()> {
@@ -250,6 +223,7 @@ impl<S> Service<'_, S> {
         let now = clock_gettime(ClockId::Monotonic);
         let now = now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000;
         self.notifier.tell(State::Reloading(now));
+        self.store.forget();
         match user::parse_group(&self.plan.group) {
             Ok(group) => {
                 self.group = group;
@@ -277,14 +251,16 @@ impl<S> Service<'_, S> {
                 }
                 // Once is enough.
                 Ok(Report::Started { .. }) => {}
-                Ok(Report::Progress(tally)) => worker.tally = tally,
+                Ok(Report::Progress(tally)) => worker.tally = worker.tally.advanced(tally),
                 Ok(Report::Finished(over)) => {
                     worker.is_accounted = true;
-                    worker.tally = over.tally;
+                    worker.tally = worker.tally.advanced(over.tally);
+                    self.counts.end(&over);
                     self.log.log(&about.finished(&over));
                 }
                 Ok(Report::Refused { reason }) => {
                     worker.is_accounted = true;
+                    self.counts.refuse("request");
                     self.log.log(&about.refused(&reason));
                 }
                 Err(error) => self.log.log(&about.unbelieved(&error)),
@@ -300,82 +276,31 @@ impl<S> Service<'_, S> {
         }
         for worker in &over {
             self.accounts.end(worker.uid, worker.had);
+            self.counts.settle(worker.tally);
             if !worker.is_accounted {
+                self.counts.died += 1;
                 let about = About { worker: worker.number(), uid: worker.uid };
                 self.log.log(&about.died(worker.life, worker.had));
-                if let Err(error) = groups::sweep(&self.runs.directory) {
-                    self.log.warning(&format!("what it left may go on: {error}"));
-                }
+                self.close_what_it_left();
+            }
+            if let Err(error) = (self.served.clear)(&mut self.served.shared, worker.slot) {
+                self.crew.give_up(worker.slot);
+                self.log.warning(&format!("place {} is not used again: {error}", worker.slot));
             }
         }
         self.notifier.tell(State::Status(&self.status()));
     }
 
-    fn accept(&mut self) -> Option<UnixStream> {
-        match self.entrance.accept() {
-            Ok(line) => line,
-            Err(error) => {
-                // Most likely there are no descriptors left; it would be told again at once.
-                self.log.warning(&format!("accept a connection: {error}"));
-                self.paused_until = Some(self.now() + PAUSE);
-                None
-            }
+    /// Ends the run of a worker that died, and records it as lost.
+    fn close_what_it_left(&self) {
+        if let Err(error) = groups::sweep(&self.runs.directory) {
+            self.log.warning(&format!("what it left may go on: {error}"));
         }
-    }
-
-    /// Decides whether who connected is served, and makes what a worker takes.
-    fn admit(&mut self, line: UnixStream) -> Option<(Assignment, io::PipeReader)> {
-        let peer = match Peer::of(&line) {
-            Ok(peer) => peer,
-            Err(error) => {
-                self.log.warning(&format!("somebody is not served: ask who it is: {error}"));
-                return self.refuse(&line, "the service could not find out who you are");
-            }
-        };
-        let uid = peer.uid;
-        if !peer.may(self.group) {
-            self.log.log(&said::refused(uid, "stranger", "not a member of the group"));
-            return self.refuse(&line, &format!("you are not a member of the group `{}`", self.plan.group));
+        let kept: Vec<u32> = self.crew.iter().map(Worker::number).collect();
+        match self.store.recover(host_facts::timestamp(SystemTime::now()), &kept) {
+            Ok(lines) => lines.iter().for_each(|line| self.log.note(line)),
+            Err(error) => self.log.warning(&format!("its record is not closed: failed to {error}")),
         }
-        if self.stopping.step() != Step::Serving {
-            return self.refuse(&line, "the service is stopping");
-        }
-        if let Err(over) = self.accounts.admit(uid, self.now(), 0, &self.plan.limits) {
-            self.log.log(&said::refused(uid, over.word(), &over.to_string()));
-            return self.refuse(&line, &over.to_string());
-        }
-        let pipe = Reporter::pair();
-        let (Some(slot), Ok((pipe, report))) = (self.crew.free_slot(self.served.slots), pipe) else {
-            self.accounts.end(uid, Had::Waited);
-            self.log.log(&said::refused(uid, "places", "no place or no descriptor is left"));
-            return self.refuse(&line, "the service has no place left");
-        };
-        groups::keep(&self.runs.directory);
-        let bounds = Bounds { silence: SILENCE, spool_bytes: self.plan.limits.spool_bytes_per_user };
-        let groups_parent = self.runs.clone();
-        let spool = self.plan.spool.clone();
-        Some((Assignment { line, peer, slot, groups_parent, spool, report, bounds }, pipe))
-    }
-
-    fn refuse<T>(&self, line: &UnixStream, why: &str) -> Option<T> {
-        // Who does not read is not waited for.
-        if line.set_nonblocking(true).is_ok() {
-            (self.served.refuse)(line, why);
-        }
-        None
-    }
-
-    /// In the copy: lets go of all that is not the connection's, and does the work.
-    fn become_worker(self, assignment: Assignment, pipe: io::PipeReader) -> ! {
-        // Should the work panic.
-        let _ends = fork::EndsWhenDropped;
-        let Self { served, entrance, signals, crew, notifier, .. } = self;
-        drop((entrance, signals, crew, notifier, pipe));
-        // A terminal's signals are for the service, which passes on what it means for a run.
-        rustix::process::setsid().ok();
-        rustix::thread::set_name(c"assay-worker").ok();
-        let exit = (served.work)(served.shared, assignment);
-        fork::end_with(exit.code())
     }
 
     /// Does what the time asks for.
@@ -383,6 +308,9 @@ impl<S> Service<'_, S> {
         let now = self.now();
         if self.paused_until.is_some_and(|until| now >= until) {
             self.paused_until = None;
+        }
+        if let Some(scrapes) = &mut self.scrapes {
+            scrapes.expire(now);
         }
         if let (Some(due), Some(every)) = (self.alive_due, self.plan.alive_every)
             && now >= due
@@ -410,7 +338,7 @@ impl<S> Service<'_, S> {
             }
             Step::Ending => {
                 self.log.note(&format!(
-                    "stopping: ending {left} runs, whose records are written as far as they go"
+                    "stopping: ending the runs of {left} connections, whose records are written as far as they go"
                 ));
                 self.crew.signal(Signal::TERM);
             }
@@ -430,6 +358,9 @@ impl<S> Service<'_, S> {
 
     fn leave(self) {
         self.entrance.close();
+        if let Some(scrapes) = self.scrapes {
+            scrapes.close();
+        }
         groups::remove(&self.runs.directory);
         self.log.note("stopped");
     }

@@ -4,9 +4,9 @@
 use core::time::Duration;
 
 /// How long a worker may take to end its run and to write what there is of the record.
-const TO_WRITE: Duration = Duration::from_secs(60);
+pub const TO_WRITE: Duration = Duration::from_secs(60);
 /// How long it may take until what was killed is gone.
-const TO_DIE: Duration = Duration::from_secs(10);
+pub const TO_DIE: Duration = Duration::from_secs(10);
 
 /// The steps, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
+use super::metrics::ProgramTime;
 use super::peer::Peer;
 use super::report::{MOST_BYTES, Report};
 use crate::exit::Exit;
@@ -52,7 +53,7 @@ pub struct Bounds {
 }
 
 /// What the service is given: the programs it loaded, and what is done with connections.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Served<S> {
     /// Loaded once; each worker has a copy.
     pub shared: S,
@@ -60,8 +61,12 @@ pub struct Served<S> {
     pub slots: u32,
     /// What a worker does.
     pub work: fn(S, Assignment) -> Exit,
+    /// Makes a place as new, when nothing is left of the worker that had it. A place with which that fails is not given again.
+    pub clear: fn(&mut S, u32) -> Result<(), String>,
     /// Tells one line to who connected and is not served. It must not block.
     pub refuse: fn(&UnixStream, &str),
+    /// How much the programs ran; nothing where the kernel does not measure it.
+    pub times: fn(&S) -> Vec<ProgramTime>,
 }
 
 /// Our end of the pipe to the service.

@@ -266,7 +266,8 @@ impl Maker {
     }
 
     fn is_alive(&self) -> bool {
-        start_time(self.pid) == Some(self.started)
+        // One that ended and was not waited for makes nothing any more.
+        matches!(state_and_start(self.pid), Some((state, started)) if started == self.started && !b"ZX".contains(&state))
     }
 }
 
@@ -277,12 +278,31 @@ impl std::fmt::Display for Maker {
 }
 
 fn read_maker(name: &str) -> Option<Maker> {
-    let mut numbers = name.strip_prefix(PREFIX)?.split('-');
+    let (mark, number) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
+    number.parse::<u32>().ok()?;
+    read_mark(mark)
+}
+
+fn read_mark(mark: &str) -> Option<Maker> {
+    let mut numbers = mark.split('-');
     let namespace = numbers.next()?.parse().ok()?;
     let pid = numbers.next()?.parse().ok()?;
     let started = numbers.next()?.parse().ok()?;
-    numbers.next()?.parse::<u32>().ok()?;
     numbers.next().is_none().then_some(Maker { namespace, pid, started })
+}
+
+/// What tells this process in the name of a group of its making.
+pub fn own_mark() -> io::Result<String> {
+    Ok(Maker::of_this_process()?.to_string())
+}
+
+/// Whether it tells a process that is known to be dead. One of another pid namespace cannot be asked.
+pub fn is_mark_of_the_dead(mark: &str) -> bool {
+    let own = Maker::of_this_process();
+    let is_dead = |own: Maker| {
+        read_mark(mark).is_some_and(|other| other.namespace == own.namespace && !other.is_alive())
+    };
+    own.is_ok_and(is_dead)
 }
 
 /// Which process made the group of this name; `None` for a group that is none of ours.
@@ -292,10 +312,16 @@ pub fn pid_of_maker(name: &str) -> Option<u32> {
 
 /// When process `pid` started, in clock ticks since boot.
 pub fn start_time(pid: u32) -> Option<u64> {
+    state_and_start(pid).map(|(_, started)| started)
+}
+
+fn state_and_start(pid: u32) -> Option<(u8, u64)> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name, in parentheses, may hold anything; the fields after the last one do not.
     let after = stat.iter().rposition(|byte| *byte == b')')? + 2;
-    std::str::from_utf8(stat.get(after..)?).ok()?.split(' ').nth(19)?.parse().ok()
+    let fields = stat.get(after..)?;
+    let started = std::str::from_utf8(fields).ok()?.split(' ').nth(19)?.parse().ok()?;
+    Some((*fields.first()?, started))
 }
 
 /// Kills and removes the groups beneath `parent` whose makers died.
@@ -340,6 +366,24 @@ mod tests {
     fn this_process_is_alive_and_one_with_its_id_from_earlier_is_not() {
         let maker = Maker::of_this_process().unwrap();
         assert!(maker.is_alive());
-        assert!(!Maker { started: maker.started - 1, ..maker }.is_alive());
+        assert!(!is_mark_of_the_dead(&own_mark().unwrap()));
+        let earlier = Maker { started: maker.started - 1, ..maker.clone() };
+        assert!(!earlier.is_alive() && is_mark_of_the_dead(&earlier.to_string()));
+        let elsewhere = Maker { namespace: maker.namespace + 1, ..earlier };
+        assert!(!is_mark_of_the_dead(&elsewhere.to_string()) && !is_mark_of_the_dead("1-2"));
+    }
+
+    #[test]
+    fn who_ended_is_dead_before_anybody_waited() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let maker = Maker { pid: child.id(), started: start_time(child.id()).unwrap(), namespace: 0 };
+        assert!(maker.is_alive());
+        child.kill().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while maker.is_alive() && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert!(!maker.is_alive() && start_time(maker.pid) == Some(maker.started));
+        child.wait().unwrap();
     }
 }

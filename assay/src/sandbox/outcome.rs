@@ -105,7 +105,7 @@ pub struct Ending {
 }
 
 /// One word for the run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Nothing to say.
     Ok,

@@ -49,6 +49,7 @@ pub fn work(observe: Observe, reserve: Reserve, assignment: Assignment) -> Exit 
                 tally: Tally { records, lost, lag_us: finished.lag_us },
                 bytes: keeper.committed.as_ref().map_or(0, |kept| bytes_in(&kept.directory)),
                 ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                seq: keeper.committed.as_ref().map(|kept| kept.seq),
             };
             drop(report.report(&Report::Finished(over)));
             Exit::Success

@@ -117,21 +117,36 @@ pub fn is_running(pid: u32) -> bool {
 
 /// The directories of runs' groups that process `maker` made.
 pub fn groups_of(maker: u32) -> Vec<PathBuf> {
+    let is_its = |name: &str| name.starts_with("assay-") && !is_of_service(name);
+    made_by(maker, &is_its)
+}
+
+/// The directories beneath which service `maker` has the groups of its runs.
+pub fn groups_of_service(maker: u32) -> Vec<PathBuf> {
+    made_by(maker, &is_of_service)
+}
+
+fn is_of_service(name: &str) -> bool {
+    name.starts_with("assay-runs-")
+}
+
+fn made_by(maker: u32, is_of_kind: &dyn Fn(&str) -> bool) -> Vec<PathBuf> {
+    let part = format!("-{maker}-");
     let mut found = Vec::new();
     for root in cgroup_roots() {
-        find(&root, &format!("-{maker}-"), &mut found);
+        find(&root, &|name| name.contains(&part) && is_of_kind(name), &mut found);
     }
     found
 }
 
-fn find(directory: &Path, part: &str, found: &mut Vec<PathBuf>) {
+fn find(directory: &Path, is_it: &dyn Fn(&str) -> bool, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if name.starts_with("assay-") && name.contains(part) {
+            if is_it(&name) {
                 found.push(entry.path());
             } else {
-                find(&entry.path(), part, found);
+                find(&entry.path(), is_it, found);
             }
         }
     }

@@ -77,7 +77,10 @@ pub const IMPORTS: &[Imports] = &[
         ],
     },
     // What a worker does is passed in, so that the loop knows nothing of observing.
-    Imports { module: "daemon", may_import: &["canon", "exit", "host", "sandbox", "spool"] },
+    Imports {
+        module: "daemon",
+        may_import: &["canon", "evidence::timestamp", "exit", "host", "sandbox", "spool"],
+    },
     Imports { module: "spool", may_import: &["canon", "evidence", "observe::loss", "profile"] },
     // A client asks and a worker runs; neither prints.
     Imports {
@@ -121,8 +124,11 @@ pub const PURE: (&[&str], &[&str]) = (
         "assay/src/enforce/status.rs",
         "assay/src/evidence/",
         "assay/src/report/",
+        "assay/src/daemon/counts.rs",
+        "assay/src/daemon/hush.rs",
         "assay/src/daemon/limits.rs",
         "assay/src/daemon/log.rs",
+        "assay/src/daemon/metrics.rs",
         "assay/src/daemon/report.rs",
         "assay/src/daemon/stopping.rs",
         "assay/src/spool/begun.rs",
@@ -183,6 +189,8 @@ pub const UNSAFE: &[&str] = &[
     "xtask/src/bench/raw_calls.rs",
     // What the launcher does to itself, done between fork and exec of a test.
     "tests/kernel/confined.rs",
+    // It begins before `main`.
+    "tests/kernel/daemon/service.rs",
     // Raw system calls, by both entries and through a ring: what the watched program of the tests is for.
     "tests/kernel/actor",
     // execve, unshare, getpwnam_r; masks, dispositions and signalfd; what was open before main.
