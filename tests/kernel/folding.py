@@ -109,7 +109,7 @@ def is_like_a_word(token):
     year = "(([FC]Y)?(19|20)[0-9]{2}|[FC]Y[0-9]{2})[QHW][0-9]{1,2}"
     if re.fullmatch(year + "|S[0-9]{1,2}E[0-9]{1,3}", token, re.I):
         return True
-    if re.fullmatch("(?=(?:[0-9]+[a-z]){2})" + "".join("([0-9]{1,3}%s)?" % unit for unit in "dhms"), token):
+    if not re.fullmatch("([0-9]{2}[hms])*", token) and re.fullmatch("(?=(?:[0-9]+[a-z]){2})" + "".join("([0-9]{1,3}%s)?" % unit for unit in "dhms"), token):
         return True
     return WORDS_KNOWN.is_built(token)
 
@@ -188,7 +188,8 @@ class Words:
             if number and len(before) < 2 and before[-1:] != "N":
                 if len(number) <= 4:
                     counts.append((0 if is_hexadecimal else len(number) - 1) + best(at + len(number), before + "N"))
-                elif is_chosen_number(number):
+                elif is_chosen_number(number) and (
+                        number.startswith("00") or re.fullmatch("[A-Za-z]*" + number, token)):
                     counts.append(8 + best(at + len(number), before + "N"))
             for piece in {token[at:at + 1], token[at:at + 2]}:
                 if len(before) < 2 and before[-1:] != "L" and re.fullmatch("[A-Z]+|[A-Za-z][a-z]*", piece):
@@ -688,6 +689,8 @@ class Folder:
                 if name.startswith(before) and name.endswith(after) and len(name) == len(
                         before) + length + len(after) and re.fullmatch("[A-Za-z0-9]+", middle) and (
                             proof.private or not self.words.is_of_words(middle)):
+                    # What stands around them was given, but for what a shell put there.
+                    proof.gone = proof.temp = False
                     return self.around(name, (len(before), len(before) + length), "template", proof)
             part = self.form(name, proof)
             if part:
@@ -856,9 +859,13 @@ class Folder:
             return (at, end, "${UID}", "user-id"), end
         if not proof.made:
             return None, end
-        for stop, variable, rule in ((self.uuid(name, at), "${UUID}", "uuid"), (self.time(name, at), "${TIME}", "time")):
+        stop = self.uuid(name, at)
+        if stop:
+            return (at, stop, "${UUID}", "uuid"), stop
+        for start in (at, at + len(re.match("[A-Za-z]*", token)[0])):
+            stop = self.time(name, start)
             if stop:
-                return (at, stop, variable, rule), stop
+                return (start, stop, "${TIME}", "time"), stop
         is_temporary = proof.gone or proof.temp
         found = re.search("0x(.*)", token)
         if found and re.fullmatch("[0-9A-Fa-f]{6,}" if is_temporary else "[0-9A-Fa-f]{12,}", found[1]) and (

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use super::drawn::WORDS;
 use super::effort::looked_at;
+use super::timestamp::is_date;
 use super::token::is_chosen_number;
 
 /// Two to sixteen letters and digits that are no words, or are in no document, but stand in names: what the files of three
@@ -62,7 +63,8 @@ pub fn is_built(token: &[u8]) -> bool {
             }
         }
         let digits = token[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let number = known.number(&token[start..start + digits]);
+        let number =
+            known.number(&token[start..start + digits], &token[..start], start + digits == token.len());
         let letters = [1, 2].map(|len| token.get(start..start + len).filter(|letters| is_row(letters)));
         let pieces = number.map(|count| (Piece::Number, digits, count)).into_iter();
         let pieces = pieces.chain(letters.into_iter().flatten().map(|row| (Piece::Letters, row.len(), -1)));
@@ -105,13 +107,15 @@ impl Known {
         if self.has_both_cases { 6 * len - 14 } else { 5 * len - 12 }
     }
 
-    /// Of a number of up to four digits, or that somebody chose.
-    fn number(&self, digits: &[u8]) -> Option<i32> {
+    /// Of a number of up to four digits, or that somebody chose. A date is one only behind letters and nothing else, where one
+    /// near the run is told as a time.
+    fn number(&self, digits: &[u8], before: &[u8], is_last: bool) -> Option<i32> {
+        let is_told = is_last && before.iter().all(u8::is_ascii_alphabetic);
         match digits.len() {
             0 => None,
             1..=4 if self.is_hexadecimal => Some(0),
             len @ 1..=4 => Some(i32::try_from(len).expect("a small number") - 1),
-            _ => is_chosen_number(digits).then_some(CHOSEN),
+            _ => (is_chosen_number(digits) && (is_told || !is_date(digits))).then_some(CHOSEN),
         }
     }
 }
@@ -172,6 +176,7 @@ mod tests {
             "session4f3a9c2e",
             "build8fkjxq",
             "worker12345",
+            "a20190131b",
             "jobAb3dE9",
             "",
             "x",

@@ -83,8 +83,12 @@ fn is_period(token: &[u8]) -> bool {
     is_year && matches!(rest[at], b'Q' | b'H' | b'W') && is_number(&rest[at + 1..], 2)
 }
 
-/// How long something takes, of two units or more: `1h30m15s`, `2d12h`.
+/// How long something takes, of two units or more: `1h30m15s`, `2d12h`. Not what a clock could show, `14h05m30s`.
 fn is_duration(token: &[u8]) -> bool {
+    let is_of_a_clock = |part: &[u8]| part.len() == 3 && !part.ends_with(b"d");
+    if token.split_inclusive(|byte| !byte.is_ascii_digit()).all(is_of_a_clock) {
+        return false;
+    }
     let mut units = b"dhms".iter();
     let mut parts = token.split_inclusive(|byte| !byte.is_ascii_digit());
     let is_part = |part: &[u8]| {
@@ -150,6 +154,7 @@ mod tests {
             "5zxzvychyht",
             "k3j2h1x9",
             "1m30h",
+            "14h05m30s",
             "30m30m",
             "1h30m15",
             "FY225Q1",

@@ -100,7 +100,9 @@ pub fn fold(name: &[u8], proof: &Proof<'_>) -> Option<FoldedName> {
     let mut folding = Folding { name, out: String::new(), rules: Vec::new(), copied: 0 };
     if proof.is_made {
         if let Some((start, end)) = template(name, proof.templates, proof.is_made_private) {
-            return folding.around(start, end, FoldRule::Template, proof);
+            // What stands around the X's was given, but for what a shell put there of the run, the user and the host.
+            let given = Proof { is_gone: false, is_in_temp: false, ..*proof };
+            return folding.around(start, end, FoldRule::Template, &given);
         }
         if let Some((start, end)) = known_form(name, proof) {
             return folding.around(start, end, FoldRule::TempName, proof);
@@ -284,9 +286,13 @@ impl<'a> Folding<'a> {
             self.replace(at, stop, "${UUID}", FoldRule::Uuid);
             return stop;
         }
-        if let Some(stop) = time_end(name, at, proof.clock) {
-            self.replace(at, stop, "${TIME}", FoldRule::Time);
-            return stop;
+        // A date may stand behind the letters that a token begins with: `backup20261201`.
+        let letters = token.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+        for start in [at, at + letters] {
+            if let Some(stop) = time_end(name, start, proof.clock) {
+                self.replace(start, stop, "${TIME}", FoldRule::Time);
+                return stop;
+            }
         }
         let is_temporary = proof.is_gone || proof.is_in_temp;
         // Before process ids: among the digits of a hash any number stands by chance.

@@ -101,6 +101,9 @@ fn shapes_fold_only_with_proof() {
         ("2026-11-29T19_11_41_123Z-debug-0.log", "${TIME}-debug-0.log"),
         ("s-cmuzpmzihkewd59pnusbukxxq", "s-${HASH}"),
         ("run-20261129-191141.txt", "run-${TIME}.txt"),
+        ("backup20261129.sql", "backup${TIME}.sql"),
+        ("Log20261129T191141Z", "Log${TIME}"),
+        ("cache1795979510", "cache${TIME}"),
         ("run-20261129T191141Z.txt", "run-${TIME}.txt"),
         // What is drawn behind a time may begin with digits.
         (
@@ -233,6 +236,10 @@ fn a_template_among_the_arguments_is_proof_of_its_form() {
     let templates = [Template::in_argument(b"/tmp/of-edsger-1234.XXXXXX").unwrap()];
     let proof = Proof { templates: &templates, user: Some(b"edsger"), ..self::proof() };
     assert_eq!(fold(b"of-edsger-1234.abcdef", &proof).unwrap().text, "of-${USER}-${PID}.${RANDOM}");
+    // And nothing else of it is drawn, wherever it lies.
+    let templates = [Template::in_argument(b"/tmp/k3j2h1x9.XXXXXX").unwrap()];
+    let proof = Proof { templates: &templates, is_in_temp: true, ..self::proof() };
+    assert_eq!(fold(b"k3j2h1x9.abcdef", &proof).unwrap().text, "k3j2h1x9.${RANDOM}");
 }
 
 #[test]
