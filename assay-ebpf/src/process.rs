@@ -77,25 +77,29 @@ pub fn process_fork(ctx: RawTracePointContext) -> i32 {
 pub fn process_exit(_ctx: RawTracePointContext) -> i32 {
     let Some(member) = scope::current() else { return 0 };
     let Some(scratch) = scratch() else { return 0 };
-    let status: i32 = read(current_task() + off!(task_exit_code));
+    let task = current_task();
+    let status: i32 = read(task + off!(task_exit_code));
     let header = scratch.begin(RecordKind::Exit, 0, loss::EXIT, member);
     header.ret = i64::from(status);
     submit();
-    let id = bpf_get_current_pid_tgid();
-    if (id >> 32) as u32 == id as u32 {
-        scope::forget_process(id as u32);
+    // A process lives as long as its last thread, whichever that is. The kernel counts down before it comes here, so that two
+    // that end at once may both find nothing left: to forget it twice is as good as once.
+    let signal: u64 = read(task + off!(task_signal));
+    if read::<i32>(signal + off!(signal_live)) == 0 {
+        scope::forget_process((bpf_get_current_pid_tgid() >> 32) as u32);
     }
     0
 }
 
 /// `cgroup_attach_task(group, path, task, threadgroup)`, in whoever moved it, after the move: a task that was one of a run's
-/// and is not any more.
+/// and is not any more. The task is its process's first, which may have ended: that one stays in its group, and only the
+/// group it was moved to says where the others are.
 #[raw_tracepoint]
 pub fn cgroup_attach(ctx: RawTracePointContext) -> i32 {
-    let task: u64 = ctx.arg(2);
+    let (group, task): (u64, u64) = (ctx.arg(0), ctx.arg(2));
     let (tid, pid): (u32, u32) = (read(task + off!(task_pid)), read(task + off!(task_tgid)));
     let Some(run) = scope::run_of_process(pid) else { return 0 };
-    if scope::of_task(task) == Some(run) {
+    if !scope::is_of_hierarchy(group, task) || scope::of_group(group) == Some(run) {
         return 0;
     }
     scope::remember_leaver(pid, run);

@@ -61,8 +61,25 @@ fn group_at(level: i32) -> u64 {
 /// The run of another task, by its group.
 #[inline(always)]
 pub fn of_task(task: u64) -> Option<u32> {
+    of_group(group_of(task))
+}
+
+/// The group of a task.
+#[inline(always)]
+fn group_of(task: u64) -> u64 {
     let css: u64 = read(task + off!(task_cgroups));
-    let group: u64 = read(css + off!(css_dfl));
+    read(css + off!(css_dfl))
+}
+
+/// Whether a group is of the hierarchy that the runs' groups are of, and not of one of the first version's.
+#[inline(always)]
+pub fn is_of_hierarchy(group: u64, task: u64) -> bool {
+    read::<u64>(group + off!(cgroup_root)) == read::<u64>(group_of(task) + off!(cgroup_root))
+}
+
+/// The run whose group this is, or one above it.
+#[inline(always)]
+pub fn of_group(group: u64) -> Option<u32> {
     let level = setting!(level);
     if read::<u32>(group + off!(cgroup_level)) < level {
         return None;

@@ -71,6 +71,12 @@ pub enum Act {
     TakeLong(u16),
     /// A process of its own for these, by `clone3` with these flags, perhaps in the group of a kept descriptor.
     Clone { flags: u64, group: Option<u8>, steps: Vec<Step> },
+    /// A process of its own for these, whose first thread ends before its second does them.
+    Headless(Vec<Step>),
+    /// So many processes of their own at once, which do nothing until all are there.
+    Crowd(u64),
+    /// This call, with a name in memory that a thread of ours brings when the kernel asks for it, and takes away again.
+    Brought { nr: i64, name: Vec<u8> },
     /// A process of its own for these, with this number.
     CloneAs(i32, Vec<Step>),
     /// A process that runs this program, by `vfork`.
@@ -184,13 +190,17 @@ pub fn count(steps: &[Step]) -> usize {
     steps
         .iter()
         .map(|step| match &step.act {
-            Act::Fork(steps) | Act::Thread(steps) | Act::Clone { steps, .. } | Act::CloneAs(_, steps) => {
-                1 + count(steps)
-            }
+            Act::Fork(steps)
+            | Act::Thread(steps)
+            | Act::Headless(steps)
+            | Act::Clone { steps, .. }
+            | Act::CloneAs(_, steps) => 1 + count(steps),
             Act::Together(lists) => 1 + lists.iter().map(|steps| count(steps)).sum::<usize>(),
             Act::Call(..)
             | Act::Compat(..)
             | Act::Ring(..)
+            | Act::Crowd(..)
+            | Act::Brought { .. }
             | Act::Opens(..)
             | Act::OpensFor(..)
             | Act::Patience(..)
@@ -242,6 +252,12 @@ impl Actor {
                 let ended = std::thread::scope(|scope| scope.spawn(|| self.all(steps)).join());
                 i64::from(ended.is_err())
             }
+            Act::Headless(steps) => {
+                let child = self.headless(steps);
+                wait(child)
+            }
+            Act::Crowd(count) => stress::crowd(*count),
+            Act::Brought { nr, name } => odd::brought(*nr, name),
             Act::Together(lists) => {
                 let children: Vec<i32> = lists.iter().map(|steps| self.fork(steps)).collect();
                 children.into_iter().map(wait).max().unwrap_or(0)
@@ -291,6 +307,25 @@ impl Actor {
         }
         self.next += count(steps);
         if child < 0 { child } else { wait(child as i32) }
+    }
+
+    /// Makes a process for these steps, in which the thread that it began with does none of them.
+    fn headless(&mut self, steps: &[Step]) -> i32 {
+        // SAFETY: this process has one thread.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    odd::wait_for_the_first();
+                    self.all(steps);
+                    // SAFETY: ends the process.
+                    unsafe { libc::_exit(0) };
+                });
+                odd::end_first();
+            });
+        }
+        self.next += count(steps);
+        child
     }
 
     /// Makes a process for these steps.

@@ -195,6 +195,40 @@ fn a_process_that_is_moved_out_of_its_group_is_recorded_and_told() {
     }
 }
 
+/// The process is its threads: the first may end before the others, and stays in its group when they are moved.
+#[test]
+fn a_process_without_its_first_thread_that_is_moved_out_is_recorded_and_told() {
+    let test = "a_process_without_its_first_thread_that_is_moved_out_is_recorded_and_told";
+    let Some(stage) = stage(test) else { return };
+    let stage =
+        ["fs", "exec", "net"].into_iter().fold(stage, |stage, kind| stage.partial(kind, "left-cgroup"));
+    let go = stage.path("go").into_os_string().into_encoded_bytes();
+    let steps = vec![create("ready"), act(Act::Await(go)), open("f"), fork(vec![create("by-a-child")])];
+    let command = command_of(&[act(Act::Headless(steps))]);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let run = stage.command(&command).spawn().expect("assay");
+    wait_until("the actor is ready", || stage.path("ready").exists());
+    let elsewhere = Elsewhere::new();
+    let actor = processes_of(&stage);
+    assert_eq!(actor.len(), 1, "{actor:?}");
+    let children =
+        fs::read_to_string(format!("/proc/{0}/task/{0}/children", actor[0])).expect("its children");
+    let state =
+        || fs::read_to_string(format!("/proc/{0}/task/{0}/stat", children.trim())).expect("its state");
+    wait_until("its first thread has ended", || state().contains(") Z "));
+    fs::write(elsewhere.0.join("cgroup.procs"), children.trim()).expect("to move it");
+    stage.file("go", "");
+    let played = stage.read(&run.wait_with_output().expect("assay"));
+    let told: Vec<String> = played.act().iter().map(|line| stage.shown(line)).collect();
+    let lines = [
+        "open $/ready < ready [write create] = ok",
+        "open $/f < f [read] = ok",
+        "open $/by-a-child < by-a-child [write create] = ok",
+    ];
+    assert_eq!(told, lines);
+    stage.check_coverage(&played);
+}
+
 fn moved_out(has_child: bool) {
     let Some(stage) = stage("a_process_that_is_moved_out_of_its_group_is_recorded_and_told") else { return };
     let stage =

@@ -297,3 +297,29 @@ fn a_copy_of_a_killed_reader_goes_on_with_its_own_ring() {
     assert_eq!(count(told, "open", &runs[0].folder.join("made")), 1);
     assert_eq!(count(ended[1].told.as_ref().expect("it"), "open", &runs[1].folder.join("f")), 700);
 }
+
+/// How many processes of a served run are watched for leaving its group.
+const WATCHED: u64 = assay_common::limits::SERVED_PROCESSES_LEN as u64;
+
+#[test]
+fn more_processes_than_are_watched_are_counted() {
+    let Some(served) = Served::new("more_processes_than_are_watched_are_counted") else { return };
+    // Beside the crowd there is the command.
+    let crowd = act(Act::Crowd(WATCHED + 9));
+    let run = served.run(0, "crowded", &[crowd.clone(), open("f"), crowd]);
+    let all = served.play(2, vec![vec![run]], Vec::new());
+    let told = all[0].told.as_ref().expect("what it was told");
+    // Those that ended have made room.
+    assert_eq!((told.unkept, told.lost.len()), (20, 0));
+}
+
+/// A process is there until its last thread ends, and is forgotten then, whichever that was.
+#[test]
+fn processes_are_forgotten_with_their_last_thread() {
+    let Some(served) = Served::new("processes_are_forgotten_with_their_last_thread") else { return };
+    let headless = vec![act(Act::Headless(Vec::new())); WATCHED as usize + 50];
+    let run = served.run(0, "headless", &headless);
+    let all = served.play(2, vec![vec![run]], Vec::new());
+    let told = all[0].told.as_ref().expect("what it was told");
+    assert_eq!((told.unkept, told.lost.len()), (0, 0));
+}

@@ -349,6 +349,7 @@ pub fn end_words(child: ChildEnd) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::pipeline::{Pipeline, Subject};
 
     #[test]
     fn what_an_heir_could_not_take_over_is_admitted_of_every_kind() {
@@ -364,6 +365,19 @@ mod tests {
         let told = admitted(None);
         assert_eq!(told.matches(OBSERVER_DIED).count(), Kind::ALL.len(), "{told}");
         assert!(!told.contains("record-not-taken-over"), "{told}");
+    }
+
+    #[test]
+    fn processes_that_there_was_no_room_to_watch_are_admitted_of_every_kind() {
+        for (unkept, completeness) in [(0, Completeness::Complete), (3, Completeness::Partial)] {
+            let counters = Counters { seen: Vec::new(), lost: Vec::new(), unkept };
+            let subject = Subject { root_pid: 7, sees_uring: true, has_witness: false };
+            let totals = Pipeline::new(subject).finish(|_| {});
+            let record = record(totals, Ok(counters), Ok(Counted::default()), &[]);
+            let told = format!("{:?}", record.ledger);
+            assert!(Kind::ALL.iter().all(|kind| record.ledger.completeness(*kind) == completeness), "{told}");
+            assert_eq!(told.contains("process-table-full"), unkept > 0, "{told}");
+        }
     }
 
     #[test]

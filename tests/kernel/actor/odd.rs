@@ -1,7 +1,7 @@
 //! Odd ways to do plain things: births in other groups, strings that change or are not there yet, mappings that are made
 //! writable later.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 use super::memory::{native, terminated};
 
@@ -113,4 +113,88 @@ pub fn flip(times: u64, name: &[u8], letters: (u8, u8), number: u64) -> i64 {
         is_over.store(true, Ordering::Relaxed);
         hits
     })
+}
+
+/// Not zero until the kernel clears it, at the end of the thread that asked for that.
+static FIRST: AtomicI32 = AtomicI32::new(1);
+
+/// Ends this thread and no other.
+pub fn end_first() {
+    native(libc::SYS_set_tid_address, &[FIRST.as_ptr() as u64, 0, 0, 0, 0, 0]);
+    native(libc::SYS_exit, &[0; 6]);
+}
+
+/// Waits until a thread is on its way out of [`end_first`].
+pub fn wait_for_the_first() {
+    while FIRST.load(Ordering::SeqCst) != 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// `struct uffdio_copy`.
+#[repr(C)]
+struct UffdCopy {
+    to: u64,
+    from: u64,
+    len: u64,
+    mode: u64,
+    copied: i64,
+}
+
+/// `struct uffd_msg`, of which the address of a fault is looked at.
+#[derive(Default)]
+#[repr(C)]
+struct UffdMessage {
+    event: [u64; 2],
+    address: u64,
+    more: u64,
+}
+
+const PAGE: u64 = 4096;
+
+/// Calls `nr` with a name on a page that is not there: whenever the kernel asks for it, a thread brings it, and takes it away
+/// as soon as it can, so that nobody finds it who comes later.
+pub fn brought(nr: i64, name: &[u8]) -> i64 {
+    const API: u64 = 0xc018_aa3f;
+    const REGISTER: u64 = 0xc020_aa00;
+    const COPY: u64 = 0xc028_aa03;
+    let both = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let map = || native(libc::SYS_mmap, &[0, PAGE, both, private, u64::MAX, 0]) as u64;
+    let (at, source) = (map(), map());
+    let name = terminated(name);
+    // SAFETY: a page of ours, and no name is longer.
+    unsafe { std::ptr::copy_nonoverlapping(name.as_ptr(), source as *mut u8, name.len()) };
+    let fault = native(libc::SYS_userfaultfd, &[libc::O_CLOEXEC as u64, 0, 0, 0, 0, 0]);
+    let api = [0xaau64, 0, 0];
+    let range = [at, PAGE, 1, 0];
+    for (request, argument) in [(API, api.as_ptr() as u64), (REGISTER, range.as_ptr() as u64)] {
+        let done = native(libc::SYS_ioctl, &[fault as u64, request, argument, 0, 0, 0]);
+        if fault < 0 || done < 0 {
+            return fault.min(done);
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    let returned = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let mut wait = libc::pollfd { fd: fault as i32, events: libc::POLLIN, revents: 0 };
+                if native(libc::SYS_poll, &[&raw mut wait as u64, 1, 10, 0, 0, 0]) < 1 {
+                    continue;
+                }
+                let mut message = UffdMessage::default();
+                let len = size_of::<UffdMessage>() as u64;
+                native(libc::SYS_read, &[fault as u64, &raw mut message as u64, len, 0, 0, 0]);
+                let to = message.address & !(PAGE - 1);
+                let mut copy = UffdCopy { to, from: source, len: PAGE, mode: 0, copied: 0 };
+                native(libc::SYS_ioctl, &[fault as u64, COPY, &raw mut copy as u64, 0, 0, 0]);
+                native(libc::SYS_madvise, &[at, PAGE, libc::MADV_DONTNEED as u64, 0, 0, 0]);
+            }
+        });
+        let returned = native(nr, &[at, 0, 0, 0, 0, 0]);
+        is_over.store(true, Ordering::SeqCst);
+        returned
+    });
+    native(libc::SYS_close, &[fault as u64, 0, 0, 0, 0, 0]);
+    returned
 }

@@ -52,3 +52,29 @@ pub fn spawns(times: u64, program: &[u8], shared: &Shared) -> i64 {
     }
     made
 }
+
+/// Makes so many processes, which end when all are there. How many there were.
+pub fn crowd(count: u64) -> i64 {
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors are written, of which there is room.
+    unsafe { libc::pipe(ends.as_mut_ptr()) };
+    let mut children = Vec::new();
+    for _ in 0..count {
+        // SAFETY: this process has one thread; the child reads into a byte of its own, to the end of the pipe, and ends.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::close(ends[1]);
+                let mut byte = 0u8;
+                libc::read(ends[0], (&raw mut byte).cast(), 1);
+                libc::_exit(0);
+            }
+            if child > 0 {
+                children.push(child);
+            }
+        }
+    }
+    // SAFETY: descriptors of ours.
+    unsafe { (libc::close(ends[1]), libc::close(ends[0])) };
+    children.into_iter().filter(|child| super::wait(*child) == 0).count() as i64
+}

@@ -20,6 +20,20 @@ pub const CASES: &[Case] = &[
         },
     )
     .blinding(),
+    told(
+        "a name that is there only while the kernel reads it (`userfaultfd`), with CAP_SYS_PTRACE",
+        "as any other",
+        &["create @/brought", "delete @/brought"],
+        |s| {
+            let name = s.at("brought").into_bytes();
+            vec![
+                step(open(&s.at("brought"), O_WRONLY | O_CREAT), s.line("open @/brought [write create]")),
+                step(act(Act::Brought { nr: libc::SYS_unlink, name }), s.line("unlink @/brought")),
+            ]
+        },
+    )
+    .blinding()
+    .with(Setting::Caps(super::sockets::PTRACE)),
     told("another name for itself (`PR_SET_NAME`)", "as any other", &["read @/y"], |s| {
         vec![
             step(call(libc::SYS_prctl, [libc::PR_SET_NAME.into(), "assay".into()]), ""),

@@ -21,6 +21,18 @@ const ELSEWHERE: &[(Category, &str, &str, &str)] = &[
     ),
     (
         Category::Leaving,
+        "being moved out by somebody outside when its first thread has ended",
+        "acts as ever, and partial: `left-cgroup`",
+        "scope::a_process_without_its_first_thread_that_is_moved_out_is_recorded_and_told",
+    ),
+    (
+        Category::Leaving,
+        "more processes at once than are watched for leaving (of a run that others are served beside: 2048)",
+        "partial (fs, exec, net): `process-table-full`",
+        "served::more_processes_than_are_watched_are_counted",
+    ),
+    (
+        Category::Leaving,
         "slipping away from its parent",
         "as any other process",
         "scope::a_process_that_slips_away_from_its_parent_is_still_the_runs",

@@ -82,6 +82,8 @@ pub struct Told {
     pub lost: Vec<(String, u64)>,
     /// Acts counted and not sent, and what the counts of them come to.
     pub repeated: (u64, u64),
+    /// Processes that there was no room to watch.
+    pub unkept: u64,
     /// Calls that failed for want of their object.
     pub failures: u64,
     /// Protocol, other end, bytes sent to it.
@@ -290,6 +292,7 @@ impl Reading {
             lines: self.lines,
             arrived: self.arrived,
             seen: sums(&counters).0,
+            unkept: counters.unkept,
             lost: lost.map(|(hook, count)| ((*hook).to_owned(), *count)).collect(),
             repeated: (counted.repeated, counted.repeats.iter().map(|(_, times)| times).sum()),
             failures: counted.failures.iter().map(|(_, _, times)| times).sum(),
