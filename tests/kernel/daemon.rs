@@ -474,3 +474,57 @@ fn the_command_refuses_by_code_2_and_says_why() {
     let told = refused(&["--metrics", "0.0.0.0:1"]);
     assert!(told.contains("neither an absolute path nor an address of the loopback"), "{told}");
 }
+
+/// The unit, as far as it can be had without a manager: its capabilities, and that it gains none.
+#[test]
+fn what_the_unit_leaves_the_service_is_enough() {
+    let needs = [Need::Root, Need::CgroupV2, Need::Btf, Need::Program("setpriv")];
+    if !are_met("daemon::what_the_unit_leaves_the_service_is_enough", &needs) {
+        return;
+    }
+    let unit = include_str!("../../packaging/assay.service");
+    let left = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).expect("a set");
+    let left: String = left.to_lowercase().split(' ').map(|name| name.replace("cap_", ",+")).collect();
+    let base = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| base.path().join(name);
+    fs::set_permissions(base.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+    // Where an ordinary user may run it.
+    fs::copy(ASSAY, at("assay")).expect("a copy");
+    fs::create_dir_all(at("home/w")).expect("a folder");
+    for folder in ["home", "home/w"] {
+        std::os::unix::fs::chown(at(folder), Some(ALICE), Some(MEMBERS)).expect("an owner");
+    }
+    let log = fs::File::create(at("log")).expect("a log");
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--no-new-privs", "--inh-caps=-all", "--bounding-set"])
+        .arg(format!("-all{left}"))
+        .arg("--");
+    command.arg(at("assay")).args(["daemon", "--group", &MEMBERS.to_string(), "--drain", "0", "--socket"]);
+    command.arg(at("assay.sock")).arg("--spool").arg(at("spool"));
+    let child = command.stdin(Stdio::null()).stderr(log).spawn().expect("a service");
+    let log = || fs::read_to_string(at("log")).expect("a log");
+    wait_until("it listens", || log().contains("listening") || !is_running(child.id()));
+    let mut service = Service { base, child };
+    let at = |name: &str| service.base.path().join(name);
+
+    for mode in ["--enforce", "--dry-run"] {
+        let mut user = Command::new("setpriv");
+        user.args(["--reuid", &ALICE.to_string(), "--regid", &MEMBERS.to_string(), "--clear-groups", "--"]);
+        user.arg(at("assay"))
+            .args(["sandbox", mode, "--profile", "run.yaml", "--daemon"])
+            .arg(at("assay.sock"));
+        user.args(["--", "sh", "-c", "cat /etc/hostname > made; exit 3"]);
+        user.env("HOME", at("home")).env_remove("SUDO_UID").current_dir(at("home/w"));
+        let output = user.stdin(Stdio::null()).output().expect("a run");
+        let told = format!("{}{}", text(&output.stderr), service.log());
+        assert_eq!(output.status.code(), Some(3), "{mode}: {told}");
+        let evidence = fs::read_to_string(at("home/w/run.evidence.yaml")).expect("evidence");
+        for kind in ["fs", "exec", "net"] {
+            assert!(evidence.contains(&format!("\n  {kind}: complete\n")), "{mode}: {evidence}");
+        }
+        fs::remove_file(at("home/w/made")).expect("what the command made");
+    }
+    service.signal(Signal::TERM);
+    assert_eq!(service.ends(), Some(0));
+}

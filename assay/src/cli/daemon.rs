@@ -179,13 +179,30 @@ mod tests {
         assert!(duration::parse(setting(SERVICE, "TimeoutStopSec")).unwrap() > most);
     }
 
+    /// What systemd.exec(5) and systemd.resource-control(5) say each does.
     #[test]
-    fn nothing_of_the_unit_acts_on_the_runs_beneath_it() {
+    fn nothing_of_the_unit_acts_on_the_runs_beneath_it_or_gives_it_mounts_of_its_own() {
+        let by_group =
+            ["IPAddress", "IPAccounting", "Device", "ProtectClock", "Memory", "CPU", "IO", "RestrictNetwork"];
+        // By name: what is private to it, protected from it, or bound into its view.
+        let by_mounts = [
+            "Private",
+            "Protect",
+            "ReadWritePaths",
+            "ReadOnlyPaths",
+            "InaccessiblePaths",
+            "Bind",
+            "Root",
+            "Temporary",
+            "DynamicUser",
+            "ProcSubset",
+            "NoExecPaths",
+            "ExecPaths",
+            "MountAPIVFS",
+        ];
         for line in SERVICE.lines().filter(|line| !line.starts_with('#')) {
-            for word in
-                ["IPAddress", "DevicePolicy", "DeviceAllow", "PrivateDevices", "MemoryMax", "CPUQuota"]
-            {
-                assert!(!line.starts_with(word), "{line}");
+            for word in by_group.iter().chain(&by_mounts) {
+                assert!(!line.starts_with(word) || line.starts_with("MemoryDenyWriteExecute="), "{line}");
             }
         }
     }
