@@ -105,6 +105,15 @@ impl Drop for Service {
             self.child.kill().ok();
             self.child.wait().ok();
         }
+        for runs in groups_of_service(self.child.id()) {
+            wait_until("nothing of it is left", || {
+                for entry in fs::read_dir(&runs).into_iter().flatten().flatten() {
+                    fs::write(entry.path().join("cgroup.kill"), "1").ok();
+                    fs::remove_dir(entry.path()).ok();
+                }
+                fs::remove_dir(&runs).is_ok() || !runs.exists()
+            });
+        }
     }
 }
 
