@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{AT_FDCWD, O_CREAT, O_RDONLY, O_WRONLY};
 
@@ -260,7 +261,10 @@ struct Elsewhere(PathBuf);
 
 impl Elsewhere {
     fn new() -> Self {
-        let path = cgroup_roots()[0].join(format!("assay-elsewhere-{}", std::process::id()));
+        // Tests of one process are there at once.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = cgroup_roots()[0].join(format!("assay-elsewhere-{}-{number}", std::process::id()));
         fs::create_dir(&path).expect("a group");
         Self(path)
     }
