@@ -15,6 +15,7 @@ mod raw_calls;
 mod runs;
 mod spread;
 mod tracepoint;
+mod watched;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -254,8 +254,14 @@ fn children(directory: &[u8], budget: &mut usize, found: &mut Found) -> Vec<(Vec
         }
         *budget -= 1;
         let path = entry.path();
-        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        let kind = fs::metadata(&path).map_or(Kind::File, |meta| kind_of(&meta));
+        // Mostly the list tells what it is; of a link, what it leads to counts.
+        let listed = entry.file_type().ok();
+        let is_link = listed.is_some_and(|kind| kind.is_symlink());
+        let kind = match listed {
+            Some(kind) if kind.is_dir() => Kind::Directory,
+            Some(kind) if !kind.is_symlink() => Kind::File,
+            Some(_) | None => fs::metadata(&path).map_or(Kind::File, |meta| kind_of(&meta)),
+        };
         children.push((path.into_os_string().into_vec(), kind, is_link));
     }
     children.sort();

@@ -11,13 +11,16 @@ use std::ops::Range;
 use sha2::{Digest as _, Sha256};
 
 use crate::canon::digest::Digest;
-use crate::canon::node::Scalar;
 use crate::canon::value::{Object, Value};
 use crate::canon::write;
 use crate::evidence::timestamp::Timestamp;
 use crate::evidence::{CANONICALIZER, EffectFacts, Evidence, identity, peer};
 use crate::observe::loss::Kind;
 use crate::profile::effect::{Effect, NetEffect, NetEffectOp, Port, bracketed};
+
+mod composer;
+
+use composer::Composer;
 
 /// The types of events, in the order they are written.
 pub mod kind {
@@ -348,126 +351,6 @@ impl Content {
     /// The canonical JSON of the data.
     pub fn data(&self) -> &str {
         &self.text[self.data.clone()]
-    }
-}
-
-/// Composes lines of one run; keeps what they have in common, and the memory they are made in.
-struct Composer<'a> {
-    run_id: &'a str,
-    /// Attributes of every line with their values, in order, each as it is written.
-    common: Vec<(&'static str, String)>,
-    /// Where the other attributes of a line have their values from, in order.
-    own: Vec<(&'static str, Source)>,
-    content: Content,
-    sequence: u64,
-    line: Line,
-}
-
-/// Where a value is from.
-#[derive(Debug, Clone, Copy)]
-enum Source {
-    Hash,
-    Sequence,
-    Data,
-    Id,
-    Kind,
-    Subject,
-    Extension(usize),
-}
-
-impl<'a> Composer<'a> {
-    fn new(run_id: &'a str, emission: &Emission) -> Self {
-        let time = emission.time.to_string();
-        let text = |key, text: &str| {
-            let mut member = format!("\"{key}\":");
-            write::append_string(text, &mut member);
-            (key, member)
-        };
-        let mut common = vec![
-            text("assaygit", &emission.git),
-            ("assaypii", "\"assaypii\":false".to_owned()),
-            text("assayproducer", &emission.producer),
-            text("assayproducerversion", &emission.version),
-            text("assayrunid", run_id),
-            ("assaysecrets", "\"assaysecrets\":false".to_owned()),
-            text("datacontenttype", CONTENT_TYPE),
-            text("source", SOURCE),
-            text("specversion", SPEC_VERSION),
-            text("time", &time),
-        ];
-        common.sort_unstable_by_key(|(key, _)| *key);
-        Self {
-            run_id,
-            common,
-            own: Vec::new(),
-            content: Content::default(),
-            sequence: 0,
-            line: Line { bytes: String::new(), content_hash: Digest::from_raw([0; 32]) },
-        }
-    }
-
-    fn compose(&mut self, draft: &Draft<'_>) -> &Line {
-        let subject = draft.subject.as_deref();
-        self.content.begin(|out| out.push_str(&draft.data));
-        self.content.end(CONTENT_TYPE, SPEC_VERSION, subject, draft.kind);
-        self.line.content_hash = Digest::of(self.content.text.as_bytes());
-
-        self.own.clear();
-        self.own.extend([
-            ("assaycontenthash", Source::Hash),
-            ("assayseq", Source::Sequence),
-            ("data", Source::Data),
-            ("id", Source::Id),
-        ]);
-        self.own.extend(subject.map(|_| ("subject", Source::Subject)));
-        self.own.push(("type", Source::Kind));
-        self.own
-            .extend(draft.extensions.iter().enumerate().map(|(at, (key, _))| (*key, Source::Extension(at))));
-        // Attribute names are ASCII, where the order of bytes is that of RFC 8785.
-        self.own.sort_unstable_by_key(|(key, _)| *key);
-
-        let bytes = &mut self.line.bytes;
-        bytes.clear();
-        let mut common = self.common.iter().peekable();
-        let mut sign = '{';
-        for (key, source) in &self.own {
-            while let Some((_, member)) = common.next_if(|(common, _)| common < key) {
-                bytes.push(sign);
-                bytes.push_str(member);
-                sign = ',';
-            }
-            bytes.push(sign);
-            sign = ',';
-            bytes.push('"');
-            bytes.push_str(key);
-            bytes.push_str("\":");
-            match source {
-                Source::Hash => {
-                    bytes.push('"');
-                    bytes.push_str(self.line.content_hash.text().as_str());
-                    bytes.push('"');
-                }
-                Source::Sequence => Scalar::Count(self.sequence).append(bytes),
-                Source::Data => bytes.push_str(&draft.data),
-                Source::Id => {
-                    write::append_string(self.run_id, bytes);
-                    bytes.pop();
-                    bytes.push(':');
-                    Scalar::Count(self.sequence).append(bytes);
-                    bytes.push('"');
-                }
-                Source::Kind => write::append_string(draft.kind, bytes),
-                Source::Subject => write::append_string(subject.unwrap_or_default(), bytes),
-                Source::Extension(at) => write::append(&draft.extensions[*at].1, bytes),
-            }
-        }
-        for (_, member) in common {
-            bytes.push(sign);
-            bytes.push_str(member);
-        }
-        bytes.push_str("}\n");
-        self.sequence += 1;
-        &self.line
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::{Effect, EffectResult, Port};
+use super::grant_set::GrantSet;
 use super::merge::{Rule, rules};
 use super::wire::{Grant, Profile, Section};
 
@@ -22,23 +23,23 @@ pub struct Change {
 /// Differences of two profiles.
 pub fn profiles(first: &Profile, second: &Profile) -> Vec<Change> {
     let of = |profile: &Profile| {
-        let mut all: BTreeMap<(Section, String), BTreeSet<Grant>> = BTreeMap::new();
+        let mut all: BTreeMap<(Section, String), GrantSet> = BTreeMap::new();
         for Rule { section, text, grant } in rules(profile) {
             all.entry((section, text)).or_default().extend(grant);
         }
         let is_listed = profile.exec.is_some();
-        let words = |grants: &BTreeSet<Grant>| {
+        let words = |grants: GrantSet| {
             if grants.is_empty() {
                 return "allowed".to_owned();
             }
-            grants.iter().map(|grant| grant.as_str()).collect::<Vec<_>>().join(", ")
+            grants.iter().map(Grant::as_str).collect::<Vec<_>>().join(", ")
         };
         let mut all: BTreeMap<_, _> = all
             .iter()
-            .map(|((section, text), grants)| ((*section, text.clone(), ()), words(grants)))
+            .map(|((section, text), grants)| ((*section, text.clone(), ()), words(*grants)))
             .collect();
         for (path, accesses) in &profile.deny {
-            let what = if accesses.is_empty() { "every access".to_owned() } else { words(accesses) };
+            let what = if accesses.is_empty() { "every access".to_owned() } else { words(*accesses) };
             all.insert((Section::Fs, format!("deny {path}"), ()), what);
         }
         if !is_listed {

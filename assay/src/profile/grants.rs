@@ -3,22 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effort::looked_at;
+use super::grant_set::GrantSet;
 use super::merge::Rule;
 use super::wire::{Grant, Profile, Section};
 
 /// The rules of one profile. A path is looked for without slashes at its end.
 pub struct Grants<'a> {
     profile: &'a Profile,
-    fs: BTreeMap<&'a str, BTreeSet<Grant>>,
+    fs: BTreeMap<&'a str, GrantSet>,
     exec: Option<BTreeSet<&'a str>>,
 }
 
 impl<'a> Grants<'a> {
     /// Of this profile.
     pub fn of(profile: &'a Profile) -> Self {
-        let mut fs: BTreeMap<&str, BTreeSet<Grant>> = BTreeMap::new();
+        let mut fs: BTreeMap<&str, GrantSet> = BTreeMap::new();
         for (path, grants) in &profile.fs {
-            fs.entry(path.trim_end_matches('/')).or_default().extend(grants);
+            fs.entry(path.trim_end_matches('/')).or_default().add(*grants);
         }
         let exec =
             profile.exec.as_ref().map(|paths| paths.iter().map(|path| path.trim_end_matches('/')).collect());
@@ -42,7 +43,7 @@ impl<'a> Grants<'a> {
     fn reach(&self, path: &str, access: Grant) -> bool {
         upwards(path)
             .inspect(|_| looked_at(1))
-            .any(|path| self.fs.get(path).is_some_and(|grants| has(grants, access)))
+            .any(|path| self.fs.get(path).is_some_and(|grants| has(*grants, access)))
     }
 
     /// Whether it grants an access to a path, above it or beneath it.
@@ -57,7 +58,7 @@ impl<'a> Grants<'a> {
                     .fs
                     .range::<str, _>(beneath)
                     .inspect(|_| looked_at(1))
-                    .any(|(_, grants)| has(grants, access))
+                    .any(|(_, grants)| has(*grants, access))
         };
         let is_run = |programs: &BTreeSet<&str>| {
             upwards(path).any(|path| programs.contains(path))
@@ -71,13 +72,13 @@ impl<'a> Grants<'a> {
     /// Whether it denies an access to exactly this path.
     pub fn deny(&self, path: &str, access: Grant) -> bool {
         let denied = self.profile.deny.get(path);
-        denied.is_some_and(|accesses| accesses.is_empty() || accesses.contains(&access))
+        denied.is_some_and(|accesses| accesses.is_empty() || accesses.contains(access))
     }
 }
 
 /// Listing is the part of reading that does not open files.
-fn has(grants: &BTreeSet<Grant>, access: Grant) -> bool {
-    grants.contains(&access) || (access == Grant::List && grants.contains(&Grant::Read))
+fn has(grants: GrantSet, access: Grant) -> bool {
+    grants.contains(access) || (access == Grant::List && grants.contains(Grant::Read))
 }
 
 /// A path and the directories above it, up to the root, which is empty.
@@ -101,9 +102,9 @@ mod tests {
             granted in prop::collection::btree_set("(/[ab]|/aa|\\$\\{W\\}|/){1,3}/?", 0..6),
             path in "(/[ab]|/aa|\\$\\{W\\}){1,4}/?",
         ) {
-            let read: BTreeSet<Grant> = [Grant::Read].into();
+            let read: GrantSet = [Grant::Read].into();
             let profile = Profile {
-                fs: granted.iter().map(|path| (path.clone(), read.clone())).collect(),
+                fs: granted.iter().map(|path| (path.clone(), read)).collect(),
                 exec: Some(granted.clone()),
                 ..Profile::default()
             };

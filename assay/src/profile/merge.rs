@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::grant_set::GrantSet;
 use super::grants::Grants;
 use super::wire::{Comments, Grant, Profile, Section};
 
@@ -36,7 +37,7 @@ pub fn rules(profile: &Profile) -> Vec<Rule> {
         rules.extend(grants.iter().map(|grant| Rule {
             section: Section::Fs,
             text: path.clone(),
-            grant: Some(*grant),
+            grant: Some(grant),
         }));
     }
     let plain = |section, text: &String| Rule { section, text: text.clone(), grant: None };
@@ -89,11 +90,7 @@ pub fn merge(profiles: &[Profile], min_runs: usize) -> Merged {
 
 /// Denies of several profiles: an access to a path stays denied where one denies it, and fewer than `min_runs` of the others
 /// grant something that it would narrow.
-fn merged_denies(
-    profiles: &[Profile],
-    grants: &[Grants<'_>],
-    min_runs: usize,
-) -> BTreeMap<String, BTreeSet<Grant>> {
+fn merged_denies(profiles: &[Profile], grants: &[Grants<'_>], min_runs: usize) -> BTreeMap<String, GrantSet> {
     let paths: BTreeSet<&String> = profiles.iter().flat_map(|profile| profile.deny.keys()).collect();
     let is_denied = |path: &str, access: Grant| {
         let others = grants.iter().filter(|one| !one.deny(path, access));
@@ -102,10 +99,9 @@ fn merged_denies(
     };
     let mut merged = BTreeMap::new();
     for path in paths {
-        let accesses: BTreeSet<Grant> =
-            Grant::ALL.into_iter().filter(|access| is_denied(path, *access)).collect();
-        if accesses.len() == Grant::ALL.len() {
-            merged.insert(path.clone(), BTreeSet::new());
+        let accesses: GrantSet = Grant::ALL.into_iter().filter(|access| is_denied(path, *access)).collect();
+        if accesses.is_all() {
+            merged.insert(path.clone(), GrantSet::new());
         } else if !accesses.is_empty() {
             merged.insert(path.clone(), accesses);
         }
@@ -198,7 +194,7 @@ mod tests {
     #[test]
     fn a_path_that_fewer_runs_needed_stays_closed() {
         let all = profile(&[("/w", &[Grant::Read, Grant::Write])], &[], &[]);
-        let closed = BTreeMap::from([("/w/hooks".to_owned(), BTreeSet::from([Grant::Write]))]);
+        let closed = BTreeMap::from([("/w/hooks".to_owned(), GrantSet::from([Grant::Write]))]);
         let other = Profile { deny: closed.clone(), ..all.clone() };
         let denies = |profiles: &[&Profile], min_runs| {
             merge(&profiles.iter().map(|one| (*one).clone()).collect::<Vec<_>>(), min_runs).profile.deny
@@ -218,8 +214,8 @@ mod tests {
     fn many_rules_are_not_gone_through_for_each_other() {
         let of = |number: usize, other: &str| {
             let path = |n: usize| format!("/srv/{other}{}/f{n}", n % 97);
-            let deny = (0..number).map(|n| (path(n) + "/x", BTreeSet::from([Grant::Write])));
-            let fs = (0..number).map(|n| (path(n), BTreeSet::from([Grant::Read])));
+            let deny = (0..number).map(|n| (path(n) + "/x", GrantSet::from([Grant::Write])));
+            let fs = (0..number).map(|n| (path(n), GrantSet::from([Grant::Read])));
             Profile { fs: fs.collect(), deny: deny.collect(), ..Profile::default() }
         };
         check_growth_from(1_000, "two profiles", |number| {
@@ -230,13 +226,13 @@ mod tests {
     fn any_profile() -> impl Strategy<Value = Profile> {
         let grants = || {
             let grant = prop::sample::select(vec![Grant::Read, Grant::List, Grant::Write, Grant::Execute]);
-            prop::collection::btree_set(grant, 1..4)
+            prop::collection::vec(grant, 1..4).prop_map(GrantSet::from_iter)
         };
         let path = || "/[ab]{1}(/[ab]{1}){0,2}";
         let denied = prop_oneof![
-            Just(BTreeSet::new()),
-            Just(BTreeSet::from([Grant::Write])),
-            Just(BTreeSet::from([Grant::Read, Grant::Execute])),
+            Just(GrantSet::new()),
+            Just(GrantSet::from([Grant::Write])),
+            Just(GrantSet::from([Grant::Read, Grant::Execute])),
         ];
         (
             prop::collection::btree_map(path(), grants(), 0..5),

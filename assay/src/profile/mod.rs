@@ -14,6 +14,7 @@ pub mod effect;
 pub mod effort;
 pub mod endpoints;
 pub mod fold_rule;
+pub mod grant_set;
 mod grants;
 pub mod hosts;
 pub mod identity;

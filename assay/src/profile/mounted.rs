@@ -23,6 +23,11 @@ impl Mounted {
         Self(places)
     }
 
+    /// Whether it mounted nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// How much of `path` is the place beneath which it lies in a root, the root, and where in `path` that ends.
     pub fn root_beneath(&self, path: &[u8], roots: &RootTable) -> Option<(usize, RootVar, usize)> {
         let places: Vec<usize> =

@@ -21,12 +21,12 @@ use super::name::{Name, escape_into};
 use super::number_hash::NumberHasher;
 use super::ordinals::{counting_like_user, counting_places};
 use super::paths::{MadeAs, Moved, PathId};
-use super::place::{At, Begin, MAX_MOVES, Place, Places, is_user_place};
+use super::place::{At, Begin, Last, MAX_MOVES, Place, Places, is_user_place};
 use super::place_names::fold_place_name;
 use super::redact::{Secret, find_key_shapes};
 use super::roots::{RootTable, RootVar, parent};
 use super::secrets::Secrets;
-use super::start::start_of;
+use super::start::{is_plain, start_of};
 use super::temp_forms::is_numbered_by_pytest;
 use super::template::Template;
 use super::volatile::{FoldedName, Proof, fold, fold_text, is_derived, is_word_of};
@@ -69,8 +69,8 @@ pub struct Namer<'a> {
     mounted: Mounted,
     /// The places of directories, what lies in one is named often.
     places: Places<'a>,
-    /// The directory that was asked for last, and by how many moves.
-    last: Option<(u8, &'a [u8], Rc<Place>)>,
+    /// The directory that was asked for last.
+    last: Option<Last<'a>>,
     /// The names that no rule made, which are most, and the others.
     plain: Vec<Option<Name>>,
     folded: HashMap<PathId, Naming, BuildHasherDefault<NumberHasher>>,
@@ -301,6 +301,10 @@ impl<'a> Namer<'a> {
 
     /// The place of an absolute path, whose number this is: that of its directory, and a step down.
     fn place(&mut self, path: &'a [u8], id: Option<PathId>, moves: u8) -> Place {
+        // Names come by directory, and most places of a large run are found here.
+        if let Some((above, name)) = self.last.as_ref().and_then(|last| last.above(moves, path)) {
+            return self.step(&above, (path, id), name, moves);
+        }
         let start = self.begin(path, moves);
         let name = path[start.end..].iter().rposition(|&byte| byte == b'/').map(|slash| start.end + slash);
         let (above, name) = match name {
@@ -317,10 +321,10 @@ impl<'a> Namer<'a> {
 
     /// The place of a directory, by a walk that begins at `start`: from the deepest place known, down.
     fn directory(&mut self, path: &'a [u8], start: &Begin, moves: u8) -> Rc<Place> {
-        if let Some((last_moves, last, place)) = &self.last
-            && (*last_moves, *last) == (moves, path)
+        if let Some(last) = &self.last
+            && (last.moves, last.path) == (moves, path)
         {
-            return Rc::clone(place);
+            return Rc::clone(&last.place);
         }
         let mut place = None;
         let mut place_end = start.end;
@@ -348,7 +352,8 @@ impl<'a> Namer<'a> {
             self.places.keep(moves, &path[..end], &place);
             place_end = end;
         }
-        self.last = Some((moves, path, Rc::clone(&place)));
+        let is_plain = self.mounted.is_empty() && is_plain(path, &self.roots);
+        self.last = Some(Last { moves, path, place: Rc::clone(&place), is_plain });
         place
     }
 

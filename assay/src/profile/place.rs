@@ -52,6 +52,25 @@ pub(super) struct Place {
     pub(super) own: Option<String>,
 }
 
+/// A directory that was asked for.
+pub(super) struct Last<'a> {
+    /// By how many moves.
+    pub(super) moves: u8,
+    pub(super) path: &'a [u8],
+    pub(super) place: Rc<Place>,
+    /// Whether what lies in it begins where it does itself.
+    pub(super) is_plain: bool,
+}
+
+impl Last<'_> {
+    /// Its place and the name in it, when a path lies directly in it and begins where it does.
+    pub(super) fn above<'p>(&self, moves: u8, path: &'p [u8]) -> Option<(Rc<Place>, &'p [u8])> {
+        let name = path.strip_prefix(self.path)?.strip_prefix(b"/")?;
+        let is_in_it = self.is_plain && self.moves == moves && !name.is_empty() && !name.contains(&b'/');
+        is_in_it.then(|| (Rc::clone(&self.place), name))
+    }
+}
+
 /// How many moves are followed: a temporary name of a temporary name.
 pub(super) const MAX_MOVES: u8 = 8;
 

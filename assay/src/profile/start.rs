@@ -59,6 +59,18 @@ pub(super) fn start_of(path: &[u8], roots: &RootTable, processes: &ProcessTable)
     literal(0, "".into(), &[])
 }
 
+/// Whether every path directly in a directory begins where the directory itself does.
+pub(super) fn is_plain(directory: &[u8], roots: &RootTable) -> bool {
+    let is_numbered = ["/proc", "/dev"].iter().any(|place| is_beneath(directory, place));
+    let is_root = |(var, root): (RootVar, &[u8])| {
+        is_beneath(root, directory) || (var.is_cgroup() && is_beneath(directory, root))
+    };
+    // The places for temporary files are no deeper than that.
+    let is_deep =
+        directory.iter().position(|&byte| byte == b'/') < directory.iter().rposition(|&byte| byte == b'/');
+    is_deep && !is_numbered && !roots.all().any(is_root)
+}
+
 /// `/proc/<pid>`, `/proc/<pid>/task/<tid>` and `/proc/<pid>/map_files/<addresses>`.
 fn proc_start(path: &[u8], processes: &ProcessTable) -> Option<(usize, String)> {
     let rest = path.strip_prefix(b"/proc/")?;

@@ -11,14 +11,17 @@ use super::effect::{
     Effect, EffectResult, FsEffect, FsOp, NetEffect, NetEffectOp, Port, bracketed, is_never_granted,
 };
 use super::fold_rule::FoldRule;
+use super::grant_set::GrantSet;
 use super::identity::Fold;
 use super::name::Name;
 use super::roots::is_beneath;
-use super::wire::{Comments, Grant, Profile, Section};
+use super::wire::{Comments, Grant, Profile};
 
+mod generalised;
 pub mod protect;
 mod wide;
 
+use generalised::generalised;
 use protect::{Protected, Touched, Used};
 use wide::collapse;
 
@@ -145,68 +148,10 @@ pub fn comments(profile: &Profile, command: &[String], run_id: &str, effects: &[
     Comments { header, notes: Vec::new(), beside: generalised(profile, effects) }
 }
 
-/// What each rule that is wider than one name stands for, and how many denies lie beneath it.
-fn generalised(profile: &Profile, effects: &[Effect]) -> BTreeMap<(Section, String), String> {
-    let (mut files, mut programs) = (Vec::with_capacity(effects.len()), Vec::new());
-    for effect in effects.iter().filter(|effect| effect.result() == EffectResult::Ok) {
-        let (used, names) = match effect {
-            Effect::Fs(fs) => {
-                let to = fs.to.as_ref().filter(|_| fs.op != FsOp::Symlink);
-                (&mut files, [Some(&fs.path), to])
-            }
-            Effect::Exec(exec) => (&mut programs, [Some(&exec.path), None]),
-            Effect::Net(_) => continue,
-        };
-        let names = names.into_iter().flatten();
-        used.extend(names.filter_map(|name| policy_path(trimmed(as_named(name.as_str())))));
-    }
-    for used in [&mut files, &mut programs] {
-        // Mostly in order already.
-        used.sort();
-        used.dedup();
-    }
-    let rules = profile.fs.keys().map(|rule| (Section::Fs, rule, &files));
-    let listed = profile.exec.iter().flatten().map(|rule| (Section::Exec, rule, &programs));
-    let mut beside = BTreeMap::new();
-    for (section, rule, used) in rules.chain(listed) {
-        let directory = trimmed(rule);
-        // Names are found by where they sort, as there may be very many of both.
-        let is_itself =
-            directory != "/" && used.binary_search_by(|name| name.as_str().cmp(directory)).is_ok();
-        let Range { start, end } = inside(directory);
-        let before = |bound: &str| used.partition_point(|name| name.as_str() < bound);
-        let beneath = before(&end) - before(&start);
-        if beneath == 0 && (!is_itself || directory == rule) {
-            continue;
-        }
-        let denies = if section == Section::Fs { denies_beneath(profile, rule) } else { 0 };
-        let and_denies =
-            if denies > 0 { format!("; {} beneath it", counted(denies, "deny")) } else { String::new() };
-        let names = beneath + usize::from(is_itself);
-        let words = format!("stands for {} used{and_denies}", counted(names, "name"));
-        beside.insert((section, rule.clone()), words);
-    }
-    beside
-}
-
-/// How many denies a rule reaches over.
-fn denies_beneath(profile: &Profile, rule: &str) -> usize {
-    let itself = usize::from(profile.deny.contains_key(rule.trim_end_matches('/')));
-    itself + profile.deny.range(inside(rule)).count()
-}
-
 /// Where the names in a directory sort.
 fn inside(directory: &str) -> Range<String> {
     let directory = directory.trim_end_matches('/');
     format!("{directory}/")..format!("{directory}0")
-}
-
-fn counted(count: usize, word: &str) -> String {
-    match (count, word) {
-        (1, word) => format!("1 {word}"),
-        (count, "deny") => format!("{count} denies"),
-        (count, word) => format!("{count} {word}s"),
-    }
 }
 
 struct Suggestion<'a> {
@@ -218,7 +163,7 @@ struct Suggestion<'a> {
     looked_up: Cell<(&'a str, Option<&'a str>)>,
     /// Directories that were granted for making names: there are few, and many names in each.
     granted: HashSet<&'a str>,
-    fs: BTreeMap<String, BTreeSet<Grant>>,
+    fs: BTreeMap<String, GrantSet>,
     net: BTreeSet<String>,
 }
 
@@ -265,7 +210,7 @@ impl<'a> Suggestion<'a> {
         }
         if is_reading && is_beneath(path, "${WORKDIR}") && !self.touched.is_reached_from("${WORKDIR}") {
             // Once is enough, and there may be very many.
-            if self.fs.get("${WORKDIR}").is_none_or(|grants| !grants.contains(&Grant::Read)) {
+            if self.fs.get("${WORKDIR}").is_none_or(|grants| !grants.contains(Grant::Read)) {
                 self.fs.entry("${WORKDIR}".into()).or_default().insert(Grant::Read);
             }
             return;
@@ -446,29 +391,46 @@ fn net_rule(net: &NetEffect) -> Option<String> {
 }
 
 /// Rules that no other rule makes superfluous.
-fn without_covered(rules: &BTreeMap<String, BTreeSet<Grant>>) -> BTreeMap<String, BTreeSet<Grant>> {
-    let includes = |above: &BTreeSet<Grant>, grant: Grant| {
-        above.contains(&grant) || (grant == Grant::List && above.contains(&Grant::Read))
-    };
-    // Asked for each directory above each rule.
-    let known: HashMap<&str, &BTreeSet<Grant>> =
-        rules.iter().map(|(path, grants)| (path.as_str(), grants)).collect();
+fn without_covered(rules: &BTreeMap<String, GrantSet>) -> BTreeMap<String, GrantSet> {
+    let mut known = HashMap::new();
     let mut kept = BTreeMap::new();
     for (path, grants) in rules {
-        let grants: BTreeSet<Grant> = grants
-            .iter()
-            .copied()
-            .filter(|grant| {
-                let is_read = *grant == Grant::List && grants.contains(&Grant::Read);
-                let mut above = above_of(path).filter_map(|above| known.get(above));
-                !is_read && !above.any(|above| includes(above, *grant))
-            })
-            .collect();
+        let directory = parent(path);
+        let above = if directory == path { GrantSet::new() } else { reach(directory, rules, &mut known) };
+        let is_new = |grant: &Grant| {
+            let by_reading = grants.contains(Grant::Read) || above.contains(Grant::Read);
+            !(above.contains(*grant) || *grant == Grant::List && by_reading)
+        };
+        let grants: GrantSet = grants.iter().filter(is_new).collect();
         if !grants.is_empty() {
             kept.insert(path.clone(), grants);
         }
     }
     kept
+}
+
+/// What is granted at a directory and above it. Many rules have theirs in common.
+fn reach<'a>(
+    directory: &'a str,
+    rules: &BTreeMap<String, GrantSet>,
+    known: &mut HashMap<&'a str, GrantSet>,
+) -> GrantSet {
+    let mut unknown = Vec::new();
+    let mut reach = GrantSet::new();
+    for above in std::iter::once(directory).chain(above_of(directory)) {
+        if let Some(known) = known.get(above) {
+            reach = *known;
+            break;
+        }
+        unknown.push(above);
+    }
+    for above in unknown.into_iter().rev() {
+        if let Some(grants) = rules.get(above) {
+            reach.add(*grants);
+        }
+        known.insert(above, reach);
+    }
+    reach
 }
 
 fn drop_covered(paths: &BTreeSet<String>) -> BTreeSet<String> {

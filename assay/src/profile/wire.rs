@@ -7,6 +7,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use super::grant_set::GrantSet;
 use crate::canon::value::{Object, Value};
 use crate::canon::{indented, read, yaml};
 
@@ -45,9 +46,9 @@ impl Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
     /// `fs.allow`: path as a policy spells it → what may be done there and beneath.
-    pub fs: BTreeMap<String, BTreeSet<Grant>>,
+    pub fs: BTreeMap<String, GrantSet>,
     /// `fs.deny`: path → the accesses denied there and beneath; none named means every access.
-    pub deny: BTreeMap<String, BTreeSet<Grant>>,
+    pub deny: BTreeMap<String, GrantSet>,
     /// `net.allow`.
     pub net: BTreeSet<String>,
     /// `exec.allow`; `None`: the execute access of `fs` decides.
@@ -126,13 +127,13 @@ impl Profile {
             &mut out,
             comments,
             Section::Fs,
-            self.fs.iter().map(|(path, grants)| (path, fs_rule(path, grants))).collect(),
+            self.fs.iter().map(|(path, grants)| (path, fs_rule(path, *grants))).collect(),
         );
         if !self.deny.is_empty() {
             // A program or a socket can reach over a denied path where no rule of `fs` does.
             out.push_str(if self.fs.is_empty() { "fs:\n  deny:\n" } else { "  deny:\n" });
             for (path, accesses) in &self.deny {
-                let text = if accesses.is_empty() { scalar(path) } else { fs_rule(path, accesses) };
+                let text = if accesses.is_empty() { scalar(path) } else { fs_rule(path, *accesses) };
                 writeln!(out, "    - {text}").expect("writing to a String cannot fail");
             }
         }
@@ -151,15 +152,15 @@ impl Profile {
         let mut root = Object::from([("api_version", API_VERSION.into())]);
         let allow = |rules: Vec<Value>| Object::from([("allow", rules.into())]);
         let mut lists = Object::default();
-        let rule = |(path, accesses): (&String, &BTreeSet<Grant>)| -> Value {
+        let rule = |(path, accesses): (&String, &GrantSet)| -> Value {
             let words = accesses.iter().map(|access| access.as_str().into()).collect::<Vec<Value>>();
             Object::from([("path", path.as_str().into()), ("access", words.into())]).into()
         };
-        let unless = |is_bare: bool, entry: (&String, &BTreeSet<Grant>)| -> Value {
+        let unless = |is_bare: bool, entry: (&String, &GrantSet)| -> Value {
             if is_bare { entry.0.as_str().into() } else { rule(entry) }
         };
         if !self.fs.is_empty() {
-            let rules = self.fs.iter().map(|entry| unless(is_bare(entry.1), entry));
+            let rules = self.fs.iter().map(|entry| unless(is_bare(*entry.1), entry));
             lists.set("allow", rules.collect::<Vec<Value>>());
         }
         if !self.deny.is_empty() {
@@ -193,8 +194,8 @@ fn section_list(out: &mut String, comments: &Comments, section: Section, rules: 
     }
 }
 
-fn is_bare(grants: &BTreeSet<Grant>) -> bool {
-    grants.iter().eq([&Grant::Read, &Grant::Execute])
+fn is_bare(grants: GrantSet) -> bool {
+    grants == [Grant::Read, Grant::Execute].into()
 }
 
 fn scalar(text: &str) -> String {
@@ -203,11 +204,11 @@ fn scalar(text: &str) -> String {
     out
 }
 
-fn fs_rule(path: &str, grants: &BTreeSet<Grant>) -> String {
+fn fs_rule(path: &str, grants: GrantSet) -> String {
     if is_bare(grants) {
         return scalar(path);
     }
-    let words: Vec<&str> = grants.iter().map(|grant| grant.as_str()).collect();
+    let words: Vec<&str> = grants.iter().map(Grant::as_str).collect();
     format!("{{path: {}, access: [{}]}}", scalar(path), words.join(", "))
 }
 
@@ -234,11 +235,11 @@ pub fn from_value(value: &Value) -> Result<Profile, ProfileError> {
     };
     for rule in list("fs", "allow") {
         let (path, grants) = read_fs_rule(rule)?;
-        profile.fs.entry(path).or_default().extend(grants);
+        profile.fs.entry(path).or_default().add(grants);
     }
     for rule in list("fs", "deny") {
         let (path, accesses) = match rule.as_str() {
-            Some(path) => (path.to_owned(), BTreeSet::new()),
+            Some(path) => (path.to_owned(), GrantSet::new()),
             None => read_fs_rule(rule)?,
         };
         // None named is every access, whatever else a second rule for the same path says.
@@ -247,9 +248,9 @@ pub fn from_value(value: &Value) -> Result<Profile, ProfileError> {
                 vacant.insert(accesses);
             }
             Entry::Occupied(mut known) if accesses.is_empty() || known.get().is_empty() => {
-                known.get_mut().clear();
+                *known.get_mut() = GrantSet::new();
             }
-            Entry::Occupied(mut known) => known.get_mut().extend(accesses),
+            Entry::Occupied(mut known) => known.get_mut().add(accesses),
         }
     }
     profile.net = read_texts(list("net", "allow"))?;
@@ -276,7 +277,7 @@ fn read_texts(rules: &[Value]) -> Result<BTreeSet<String>, ProfileError> {
     rules.iter().map(text).collect()
 }
 
-fn read_fs_rule(rule: &Value) -> Result<(String, BTreeSet<Grant>), ProfileError> {
+fn read_fs_rule(rule: &Value) -> Result<(String, GrantSet), ProfileError> {
     if let Some(path) = rule.as_str() {
         return Ok((path.to_owned(), [Grant::Read, Grant::Execute].into()));
     }
@@ -293,7 +294,7 @@ fn read_fs_rule(rule: &Value) -> Result<(String, BTreeSet<Grant>), ProfileError>
                 .find(|grant| word.as_str() == Some(grant.as_str()))
                 .ok_or_else(|| ProfileError(format!("an access of {} is not known", path.escape_debug())))
         })
-        .collect::<Result<BTreeSet<_>, _>>()?;
+        .collect::<Result<GrantSet, _>>()?;
     Ok((path.to_owned(), grants))
 }
 
@@ -309,7 +310,7 @@ mod tests {
                 ("/a b: {#\\x0a".into(), [Grant::List].into()),
             ]),
             deny: BTreeMap::from([
-                ("${HOME}/.ssh".into(), BTreeSet::new()),
+                ("${HOME}/.ssh".into(), GrantSet::new()),
                 ("${WORKDIR}/.git/hooks".into(), [Grant::Write].into()),
             ]),
             net: ["127.0.0.1:*".into(), "unix:/run/x y".into()].into(),
@@ -357,8 +358,8 @@ mod tests {
         };
         let (one, other) = ("{path: /x/y, access: [read]}", "{path: /x/y, access: [write]}");
         assert_eq!(read(&format!("{one}, {other}")), Some([Grant::Read, Grant::Write].into()));
-        assert_eq!(read(&format!("{one}, /x/y")), Some(BTreeSet::new()));
-        assert_eq!(read(&format!("/x/y, {one}")), Some(BTreeSet::new()));
+        assert_eq!(read(&format!("{one}, /x/y")), Some(GrantSet::new()));
+        assert_eq!(read(&format!("/x/y, {one}")), Some(GrantSet::new()));
     }
 
     #[test]

@@ -82,3 +82,10 @@ pub fn close_what_was_closed(inherited: &Inherited) {
         unsafe { libc::close(number) };
     }
 }
+
+/// Whether fewer than so many can be opened besides those that are open.
+pub fn are_fewer_than(wanted: u64) -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").map_or(wanted, |entries| entries.count() as u64);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.is_some_and(|limit| limit < open + wanted)
+}

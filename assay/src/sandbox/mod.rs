@@ -9,6 +9,7 @@ pub mod apart;
 pub mod artifact;
 pub mod as_user;
 pub mod assemble;
+pub mod beginning;
 pub mod behalf;
 pub mod caller;
 pub mod capabilities;
@@ -66,6 +67,7 @@ use crate::profile::secrets::Secrets;
 
 use artifact::Written;
 use assemble::Tally;
+use beginning::Beginning;
 use caller::Caller;
 use cgroup::Group;
 use child::{Launch, LaunchError, Running, Signals};
@@ -255,6 +257,8 @@ fn live(
     let queue = SignalQueue::take_over()
         .map_err(|error| NotStarted::Failed(format!("take over signals: {error}")))?;
     let mut degradations = start::asked_degradations(request, notices)?;
+    // Who serves a client has what observes it.
+    let beginning = caller.client().is_none().then(|| Beginning::of(request.wants_second_witness));
 
     let mut stage = Stage::set_up(
         caller,
@@ -287,7 +291,7 @@ fn live(
     // The launcher prepares itself while the observer is armed, and then waits for the word.
     let spec = start::launch_spec(request, caller, &environment, group.as_ref(), hold.confinement());
     let launch = launch.and_then(|launch| launch.instruct(&spec, group.as_ref()));
-    let mut recorder = start::arm(request, caller, &stage, targets, &hold, notices)?;
+    let mut recorder = start::arm(request, caller, &stage, targets, &hold, beginning, notices)?;
     hold.hold_names(group.as_ref(), recorder.as_ref().and_then(Recorder::addresses))?;
     if recorder.as_ref().is_some_and(Recorder::is_tracing) {
         stage.announce_trace();

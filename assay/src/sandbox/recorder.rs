@@ -9,9 +9,11 @@ use std::path::PathBuf;
 
 use super::artifact::Written;
 use super::assemble::Tally;
+use super::beginning::Beginning;
 use super::caller::Caller;
 use super::cgroup::Group;
 use super::counting::counting;
+use super::descriptors::are_fewer_than;
 pub use super::ended::{Ended, ObserverEnd, Places};
 use super::inheritance::Inheritance;
 use super::lag::Lag;
@@ -58,6 +60,8 @@ pub struct Arming<'a> {
     pub names: Option<NamesWanted>,
     /// Whether something is hidden from the run.
     pub hides: bool,
+    /// What of the observer was begun before.
+    pub beginning: Option<Beginning>,
 }
 
 /// What the record comes to.
@@ -174,9 +178,10 @@ impl Recorder {
             counting,
             second_witness: request.wants_second_witness,
         };
-        let observer = match arming.caller.client() {
-            None => Observer::start(&config),
-            Some(client) => client.observe(&config),
+        let observer = match (arming.caller.client(), arming.beginning) {
+            (Some(client), _) => client.observe(&config),
+            (None, Some(begun)) => begun.wait().and_then(|begun| Observer::start_begun(&config, begun)),
+            (None, None) => Observer::start(&config),
         };
         let observer = observer.map_err(|error| unobservable(&error))?;
         let sinks = Sinks::open(request, arming.targets);
@@ -463,12 +468,6 @@ fn close(
 /// How many descriptors the observer, the group, the network programs and the artifacts take at most.
 const DESCRIPTORS: u64 = 96;
 
-fn is_out_of_descriptors() -> bool {
-    let open = std::fs::read_dir("/proc/self/fd").map_or(DESCRIPTORS, |entries| entries.count() as u64);
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    limit.is_some_and(|limit| limit < open + DESCRIPTORS)
-}
-
 /// What the user is told when the kernel half cannot be put in place.
 fn unobservable(error: &ProgramsError) -> Unobservable {
     // One fact a line.
@@ -476,7 +475,7 @@ fn unobservable(error: &ProgramsError) -> Unobservable {
     let reason = text.lines().next().unwrap_or_default().to_owned();
     let hint = match error {
         // Most of the crates' own words hide the errno, so the limit itself is asked.
-        _ if is_out_of_descriptors() => {
+        _ if are_fewer_than(DESCRIPTORS) => {
             format!(
                 "the limit of open files (`ulimit -n`) is too low; {DESCRIPTORS} more are needed than are open now"
             )

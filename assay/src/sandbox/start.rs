@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use super::as_user::AsUser;
+use super::beginning::Beginning;
 use super::caller::Caller;
 use super::cgroup::{Group, GroupError};
 use super::child::{self, Launch, LaunchError};
@@ -236,12 +237,13 @@ pub fn arm(
     stage: &stage::Stage,
     targets: &Targets,
     hold: &Hold,
+    beginning: Option<Beginning>,
     notices: &dyn Notices,
 ) -> Result<Option<Recorder>, NotStarted> {
     let armed = match stage.group() {
         Ok(group) => {
             let (names, hides) = (hold.names(), hold.hides());
-            Recorder::arm(Arming { request, caller, group, targets, names, hides })
+            Recorder::arm(Arming { request, caller, group, targets, names, hides, beginning })
         }
         Err(error) => Err(no_group(error)),
     };

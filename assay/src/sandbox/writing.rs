@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::artifact::{ArtifactError, Target, Written};
+use super::artifact::{ArtifactError, Written};
 use super::recorder::{Ended, ObserverEnd, Recorded, Targets};
 use crate::canon::digest::Digest;
 use crate::enforce::status::brief;
@@ -18,81 +19,77 @@ use crate::profile::suggest::protect::Protected;
 use crate::report::basis::Basis;
 use crate::report::{html, markdown};
 
+/// The artifacts, in the order in which they are told.
+const TOLD: [&str; 4] = ["evidence", "profile", "report", "bundle"];
+/// The same, those that take longest first.
+const BEGUN: [&str; 4] = ["bundle", "profile", "evidence", "report"];
+
 /// Writes what was asked for; tells what is in place and what is not. What comes back is the digest of the identity.
 pub fn write(evidence: &Evidence, ended: &Ended, targets: &Targets, recorded: &mut Recorded) -> Digest {
     // Whoever needs it first computes it, once for all of them.
     let known = OnceLock::new();
     let digest = || known.get_or_init(|| identity::digest(&evidence.identity));
-    // The bundle takes as long as all the others together.
-    std::thread::scope(|scope| {
-        let bundle = match targets.of("bundle") {
-            Some(Ok(target)) => Some(
-                std::thread::Builder::new()
-                    .spawn_scoped(scope, || bundle(evidence, digest(), ended, target, targets)),
-            ),
-            Some(Err(_)) | None => None,
-        };
-        write_files(evidence, &digest, ended, targets, recorded);
-        match (bundle, targets.of("bundle")) {
-            (Some(Ok(thread)), _) => match thread.join() {
-                Ok(written) => keep("bundle", written, recorded),
-                Err(_) => recorded.unwritten.push("write the bundle: it could not be made".to_owned()),
-            },
-            // There may be no thread to be had.
-            (Some(Err(_)), Some(Ok(target))) => {
-                let written = self::bundle(evidence, digest(), ended, target, targets);
-                keep("bundle", written, recorded);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(name) = BEGUN.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Some(written) = write_one(name, evidence, &digest, ended, targets) {
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((*name, written));
             }
-            (Some(Err(_)) | None, _) => {}
         }
+    };
+    std::thread::scope(|scope| {
+        // There may be no second thread to be had: then one writes all of them.
+        let other = std::thread::Builder::new().spawn_scoped(scope, work);
+        work();
+        // What it could not make is missed below.
+        other.map(std::thread::ScopedJoinHandle::join).ok()
     });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for name in TOLD {
+        match done.iter().position(|(known, _)| *known == name) {
+            Some(at) => keep(name, done.swap_remove(at).1, recorded),
+            None if matches!(targets.of(name), Some(Ok(_))) => {
+                recorded.unwritten.push(format!("write the {name}: it could not be made"));
+            }
+            None => {}
+        }
+    }
     *digest()
 }
 
-fn bundle(
-    evidence: &Evidence,
-    digest: &Digest,
-    ended: &Ended,
-    target: &Target,
-    targets: &Targets,
-) -> Result<Written, ArtifactError> {
-    let emission = emission(ended.request.artifacts.epoch);
-    target.write(targets.owner, |out| bundle::write_known(evidence, digest, &emission, out).map(drop))
-}
-
-fn write_files<'a>(
+/// Writes one of them, if it was asked for.
+fn write_one<'a>(
+    name: &str,
     evidence: &Evidence,
     digest: &dyn Fn() -> &'a Digest,
     ended: &Ended,
     targets: &Targets,
-    recorded: &mut Recorded,
-) {
-    let profile = ended.request.artifacts.profile.as_ref();
-    // What takes no digest goes first: somebody else is computing it.
-    let policy =
-        || suggest::suggest(&evidence.identity.effects, &evidence.observed.folded, &protected(evidence));
-    let policy = matches!(targets.of("profile"), Some(Ok(_))).then(policy);
-    if let (Some(Ok(target)), Some(profile)) = (targets.of("evidence"), profile) {
-        let format = profile.format;
-        let written = target.write(targets.owner, |out| wire::write_to(out, evidence, digest(), format));
-        keep("evidence", written, recorded);
-    }
-    if let (Some(Ok(target)), Some(profile), Some(policy)) = (targets.of("profile"), profile, policy) {
-        let identity = &evidence.identity;
-        let run_id = identity::run_id(digest());
-        let mut comments = suggest::comments(&policy, &identity.command, &run_id, &identity.effects);
-        comments.notes = caveats(evidence, ended);
-        let text = policy.write(&comments, profile.format);
-        keep("profile", target.write(targets.owner, |out| out.write_all(text.as_bytes())), recorded);
-    }
-    if let Some(Ok(target)) = targets.of("report") {
-        let basis = Basis::Known(digest());
-        keep(
-            "report",
-            target.write(targets.owner, |out| report(out, evidence, basis, target.path())),
-            recorded,
-        );
-    }
+) -> Option<Result<Written, ArtifactError>> {
+    let target = targets.of(name)?.as_ref().ok()?;
+    let format = ended.request.artifacts.profile.as_ref().map(|profile| profile.format);
+    Some(match (name, format) {
+        ("bundle", _) => {
+            let emission = emission(ended.request.artifacts.epoch);
+            target
+                .write(targets.owner, |out| bundle::write_known(evidence, digest(), &emission, out).map(drop))
+        }
+        ("evidence", Some(format)) => {
+            target.write(targets.owner, |out| wire::write_to(out, evidence, digest(), format))
+        }
+        ("profile", Some(format)) => {
+            let identity = &evidence.identity;
+            let policy = suggest::suggest(&identity.effects, &evidence.observed.folded, &protected(evidence));
+            let run_id = identity::run_id(digest());
+            let mut comments = suggest::comments(&policy, &identity.command, &run_id, &identity.effects);
+            comments.notes = caveats(evidence, ended);
+            let text = policy.write(&comments, format);
+            target.write(targets.owner, |out| out.write_all(text.as_bytes()))
+        }
+        ("report", _) => {
+            target.write(targets.owner, |out| report(out, evidence, Basis::Known(digest()), target.path()))
+        }
+        _ => return None,
+    })
 }
 
 /// The report as its name asks for it.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 use super::spread::Spread;
+use super::watched::{Watched, watch};
 use crate::step::{command, output, root, run};
 
 /// How much to measure.
@@ -21,19 +22,6 @@ pub struct Options {
     #[arg(long, default_values_t = [100_000, 1_000_000])]
     events: Vec<usize>,
 }
-
-/// Runs a command and prints seconds by the clock, seconds of the processors, and peak memory in KiB. What a process has
-/// used is known to its parent alone, and Rust's library does not ask.
-const WATCH: &str = "\
-import os, resource, sys, time
-with open(os.devnull, 'w') as nothing:
-    start = time.monotonic()
-    child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, nothing.fileno(), 1)])
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    took = time.monotonic() - start
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(status, took, used.ru_utime + used.ru_stime, used.ru_maxrss)
-";
 
 struct Row {
     name: &'static str,
@@ -127,19 +115,13 @@ fn rows(events: usize, place: &Path) -> Result<Vec<Row>> {
 }
 
 fn once(row: &Row, measured: &mut Measured) -> Result<()> {
-    let text = output(command("python3").args(["-c", WATCH]).args(&row.command))?;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let number = |at: usize| words.get(at).and_then(|word| word.parse::<f64>().ok());
-    let (Some(status), Some(clock), Some(busy), Some(kib)) = (number(0), number(1), number(2), number(3))
-    else {
-        bail!("{}: {text}", row.name);
-    };
+    let Watched { status, clock, busy, kib } = watch(&row.command, |_| {})?;
     // 1 is an answer: something was found.
-    if !(0.0..=1.0).contains(&status) {
+    if !(0..=1).contains(&status) {
         bail!("{} ended with {status}", row.name);
     }
     measured.clock.push(clock);
     measured.busy.push(busy);
-    measured.kib = measured.kib.max(kib as u64);
+    measured.kib = measured.kib.max(kib);
     Ok(())
 }

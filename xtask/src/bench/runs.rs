@@ -1,15 +1,16 @@
 //! Whole runs, side by side: a command bare, under `assay sandbox` in its forms, and under strace, in turns.
 //!
-//! Wall time of each, medians over the rounds; what is compared is always measured in the same rounds.
+//! By the clock and of the processors, medians over the rounds; what is compared is always measured in the same rounds. On a
+//! machine that others use, the processors' time is the steadier of the two.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::spread::Spread;
+use super::watched::{Watched, watch};
 use crate::step::{command, find, root, run};
 
 /// How much to measure.
@@ -57,6 +58,30 @@ const WORKLOADS: [Workload; 8] = [
     },
 ];
 
+/// By the clock and of the processors, in milliseconds.
+#[derive(Clone, Copy)]
+struct Measured {
+    clock: Spread,
+    busy: Spread,
+}
+
+impl Measured {
+    fn of((clock, busy): &(Vec<f64>, Vec<f64>)) -> Option<Self> {
+        Some(Self { clock: Spread::of(clock)?, busy: Spread::of(busy)? })
+    }
+
+    fn against(self, bare: Self) -> String {
+        let (clock, busy) = (self.clock, self.busy);
+        format!(
+            "{clock:.1} ms, {:.2}×; {:.1} ms, {:+.1}, {:.2}×",
+            clock.median / bare.clock.median,
+            busy.median,
+            busy.median - bare.busy.median,
+            busy.median / bare.busy.median
+        )
+    }
+}
+
 /// A way to run it.
 struct Way {
     name: &'static str,
@@ -81,24 +106,20 @@ fn measure(options: &Options, place: &Path) -> Result<()> {
         |workload: &&Workload| options.filter.as_deref().is_none_or(|part| workload.name.contains(part));
     let mut results = Vec::new();
     for workload in WORKLOADS.iter().filter(wanted) {
-        let mut times: Vec<Vec<f64>> = vec![Vec::new(); ways.len()];
+        let mut times: Vec<(Vec<f64>, Vec<f64>)> = vec![(Vec::new(), Vec::new()); ways.len()];
         // One round that does not count fills the caches.
         for round in 0..=options.rounds {
             for (way, times) in ways.iter().zip(&mut times) {
                 let took = once(workload, way, place)?;
                 if round > 0 {
-                    times.push(took);
+                    times.0.push(took.clock * 1e3);
+                    times.1.push(took.busy * 1e3);
                 }
             }
         }
-        let spreads: Vec<Spread> = times.iter().filter_map(|times| Spread::of(times)).collect();
-        let bare = spreads.first().context("no rounds")?.median;
-        let cells: Vec<String> = spreads
-            .iter()
-            .map(|spread| {
-                format!("{spread:.1} ms, {:+.1}, {:.2}×", spread.median - bare, spread.median / bare)
-            })
-            .collect();
+        let spreads: Vec<Measured> = times.iter().filter_map(Measured::of).collect();
+        let bare = *spreads.first().context("no rounds")?;
+        let cells: Vec<String> = spreads.iter().map(|one| one.against(bare)).collect();
         println!("| {} | {} |", workload.name, cells.join(" | "));
         results.push(json_of(workload, &ways, &spreads));
     }
@@ -115,17 +136,18 @@ fn measure(options: &Options, place: &Path) -> Result<()> {
 }
 
 /// One command's figures.
-fn json_of(workload: &Workload, ways: &[Way], spreads: &[Spread]) -> String {
+fn json_of(workload: &Workload, ways: &[Way], spreads: &[Measured]) -> String {
     let figures: Vec<String> = ways
         .iter()
         .zip(spreads)
         .map(|(way, spread)| {
             format!(
-                "{{\"way\":{},\"median\":{:.2},\"first_quartile\":{:.2},\"third_quartile\":{:.2}}}",
+                "{{\"way\":{},\"median\":{:.2},\"first_quartile\":{:.2},\"third_quartile\":{:.2},\"processors\":{:.2}}}",
                 quoted(way.name),
-                spread.median,
-                spread.first_quartile,
-                spread.third_quartile
+                spread.clock.median,
+                spread.clock.first_quartile,
+                spread.clock.third_quartile,
+                spread.busy.median
             )
         })
         .collect();
@@ -164,20 +186,19 @@ fn ways(place: &Path) -> Result<Vec<Way>> {
     Ok(ways)
 }
 
-/// One run, in milliseconds.
-fn once(workload: &Workload, way: &Way, place: &Path) -> Result<f64> {
+/// One run.
+fn once(workload: &Workload, way: &Way, place: &Path) -> Result<Watched> {
     let work = place.join("work");
     fs::create_dir(&work)?;
-    let mut words = way.before.iter().map(String::as_str).chain(["sh", "-c", workload.script]);
-    let mut command = Command::new(words.next().context("a way without a word")?);
-    command.args(words).current_dir(&work).env("ROOT", root()).stdin(Stdio::null()).stdout(Stdio::null());
-    let started = Instant::now();
-    let status = command.status().with_context(|| format!("run {}", way.name))?;
-    let took = started.elapsed().as_secs_f64() * 1e3;
+    let words: Vec<&str> =
+        way.before.iter().map(String::as_str).chain(["sh", "-c", workload.script]).collect();
+    let took = watch(&words, |command| {
+        command.current_dir(&work).env("ROOT", root()).stdin(Stdio::null());
+    })?;
     fs::remove_dir_all(&work)?;
     // A dry run that saw something its policy does not authorise ends with 4.
-    if !status.success() && status.code() != Some(4) {
-        bail!("`{}` under {} ended with {status}", workload.name, way.name);
+    if !matches!(took.status, 0 | 4) {
+        bail!("`{}` under {} ended with {}", workload.name, way.name, took.status);
     }
     Ok(took)
 }

@@ -1,6 +1,7 @@
 //! Loads the kernel half, attaches it, and reads its ring: the only user of aya.
 
 pub mod answers;
+pub mod begun;
 pub mod btf;
 pub mod btf_file;
 mod clearing;

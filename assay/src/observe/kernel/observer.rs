@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use assay_common::names;
 
 use super::answers::NamesWanted;
+use super::begun::Begun;
 use super::counted::{Counted, Counters};
 use super::late::LateLook;
 use super::programs::{Counting, InheritedFile, Programs, ProgramsError, bad_map};
@@ -66,7 +67,12 @@ struct Joined {
 impl Observer {
     /// Loads, attaches and arms. From here on what the group does is recorded.
     pub fn start(config: &ObserverConfig) -> Result<Self, ProgramsError> {
-        let mut programs = Programs::load(config)?;
+        Self::start_begun(config, Begun::for_one(config.second_witness)?)
+    }
+
+    /// The same, where the maps are made.
+    pub fn start_begun(config: &ObserverConfig, begun: Begun) -> Result<Self, ProgramsError> {
+        let mut programs = Programs::load_begun(config, begun)?;
         let ring = Ring::new(programs.take_ring()?);
         let witness_ring = match programs.no_witness() {
             None => Some(Ring::new(programs.take_witness_ring()?)),

@@ -17,14 +17,15 @@ use aya::maps::{MapData, RingBuf};
 use zerocopy::IntoBytes as _;
 
 use super::answers::{self, NamesWanted};
-use super::btf::{Btf, BtfError};
-use super::btf_file::{BTF_PATH, BtfFile};
+use super::begun::Begun;
+use super::btf::BtfError;
+use super::btf_file::BTF_PATH;
 use super::counted::repeat_places;
 use super::object::{Loaded, Made, ObjectError, Wanted};
 use super::observer::ObserverConfig;
-use super::plan::{Plan, PlanError, plan};
+use super::plan::{Plan, PlanError};
 use super::{slot, witness};
-use crate::host::{bpf_elements, bpf_syscall, hook_programs, netns};
+use crate::host::{bpf_elements, bpf_syscall, netns};
 use crate::observe::witness::WitnessCounts;
 
 /// The object, checked in; its digest is in the evidence.
@@ -143,10 +144,13 @@ impl std::fmt::Debug for Programs {
 impl Programs {
     /// Loads and attaches every program; those that see packets to the group's directory. For one run.
     pub fn load(config: &ObserverConfig) -> Result<Self, ProgramsError> {
-        let obstacle =
-            if config.second_witness { hook_programs::obstacle() } else { Some("not asked for".to_owned()) };
+        Self::load_begun(config, Begun::for_one(config.second_witness)?)
+    }
+
+    /// The same, where its maps are made.
+    pub fn load_begun(config: &ObserverConfig, begun: Begun) -> Result<Self, ProgramsError> {
         let watch_writes = u32::from(!config.inherited.is_empty());
-        let (mut programs, hooks) = Self::put(&[], config.names.is_some(), obstacle, |settings| Settings {
+        let (mut programs, hooks) = Self::put(begun, config.names.is_some(), |settings| Settings {
             level: config.level,
             watch_writes,
             counts_repeats: u32::from(config.counting.repeats),
@@ -169,42 +173,22 @@ impl Programs {
         of_runs: impl FnOnce(Settings) -> Settings,
     ) -> Result<Self, ProgramsError> {
         let obstacle = "runs that are served together have none".to_owned();
-        let (mut programs, _) = Self::put(sizes, false, Some(obstacle), of_runs)?;
+        let (mut programs, _) = Self::put(Begun::make(sizes, Some(obstacle))?, false, of_runs)?;
         programs.attach_all(parent)?;
         Ok(programs)
     }
 
-    /// Makes the maps and loads the programs, and says where those of a second witness go. `obstacle`: why there is none.
+    /// Loads the programs, and says where those of a second witness go.
     fn put(
-        more_sizes: &[(&'static str, u32)],
+        begun: Begun,
         is_for_names: bool,
-        obstacle: Option<String>,
         of_runs: impl FnOnce(Settings) -> Settings,
     ) -> Result<(Self, Hooks), ProgramsError> {
-        let processors = possible_cpus();
-        // The first of a name counts.
-        let mut sizes = more_sizes.to_vec();
-        sizes.extend([
-            (names::SCRATCH, processors),
-            (names::COPY, processors),
-            (names::REPEATS, processors * repeat_places(processors)),
-        ]);
-        sizes.extend(witness::sizes(obstacle.is_none(), processors));
-        let functions = if obstacle.is_none() { witness::functions() } else { Vec::new() };
-        // The maps are made while the kernel's BTF is read.
-        let (made, planned) = std::thread::scope(|scope| {
-            let planned = scope.spawn(|| read_plan(&functions));
-            let made = Made::make(object(), &sizes, &[]);
-            let plan = planned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (made, plan)
-        });
-        let (plan, hooks) = planned?;
-        let obstacle = obstacle.or_else(|| witness::missing(&hooks));
-        let settings = of_runs(settings(&plan, processors));
+        let Begun { made, plan, hooks, obstacle } = begun;
+        let settings = of_runs(settings(&plan, possible_cpus()));
         let globals = [(names::OFFSETS, plan.offsets.as_bytes()), (names::SETTINGS, settings.as_bytes())];
-        let hooks = if obstacle.is_none() { hooks } else { StdHashMap::new() };
         let wanted = Wanted { every: true, answers: is_for_names, hooks };
-        let loaded = made?.load(&globals, &wanted)?;
+        let loaded = made.load(&globals, &wanted)?;
         let programs = Self {
             links: Vec::new(),
             loaded,
@@ -406,15 +390,7 @@ impl Programs {
 }
 
 /// The kernel's functions that the second witness is attached to, with their ids.
-type Hooks = StdHashMap<&'static str, u32>;
-
-/// Where the fields are on this kernel, and which of these functions it has.
-fn read_plan(functions: &[&'static str]) -> Result<(Plan, Hooks), ProgramsError> {
-    let file = BtfFile::open().map_err(ProgramsError::BtfFile)?;
-    let btf = Btf::parse(&file)?;
-    let hooks = if functions.is_empty() { StdHashMap::new() } else { btf.functions(functions) };
-    Ok((plan(btf.offsets())?, hooks))
-}
+pub(super) type Hooks = StdHashMap<&'static str, u32>;
 
 fn way_of_packets(place: Place) -> Option<u32> {
     match place {

@@ -24,7 +24,7 @@ fn profiles_differ_by_rule_and_access() {
 
 #[test]
 fn profiles_differ_by_what_they_deny_and_by_a_list_of_programs() {
-    let a = Profile { deny: [("/s".into(), BTreeSet::new())].into(), ..Profile::default() };
+    let a = Profile { deny: [("/s".into(), GrantSet::new())].into(), ..Profile::default() };
     let b = Profile {
         deny: [("/s".into(), [Grant::Write].into())].into(),
         exec: Some(BTreeSet::new()),

@@ -3,9 +3,10 @@
 //!
 //! Learning must not widen: a grant of the work directory by name would else open its git hooks to the next run.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use super::super::effect::{Effect, FsEffect, FsOp};
+use super::super::grant_set::GrantSet;
 use super::super::roots::is_beneath;
 use super::super::wire::{Grant, Profile};
 use super::above_of;
@@ -138,8 +139,8 @@ impl<'a> Used<'a> {
     }
 
     /// What was done at a path and beneath it.
-    fn at(&self, one: &Protected) -> BTreeSet<Grant> {
-        let mut grants = BTreeSet::new();
+    fn at(&self, one: &Protected) -> GrantSet {
+        let mut grants = GrantSet::new();
         for path in one.names() {
             // Names that begin with it lie side by side, up to its `*` if it has one.
             let start = path.split('*').next().unwrap_or(path);
@@ -191,25 +192,25 @@ pub fn protect(profile: &mut Profile, used: &Used<'_>, protected: &[Protected]) 
 }
 
 /// What is to be denied at a protected path, if anything is; no access named is every access.
-fn denied(granted: &Granted<'_>, used: &Used<'_>, one: &Protected) -> Option<BTreeSet<Grant>> {
+fn denied(granted: &Granted<'_>, used: &Used<'_>, one: &Protected) -> Option<GrantSet> {
     let granted = granted.over(one);
     let needed = used.at(one);
     if one.is_write_only {
-        let is_needed = needed.contains(&Grant::Write) || used.crosses(one);
-        return (granted.contains(&Grant::Write) && !is_needed).then(|| [Grant::Write].into());
+        let is_needed = needed.contains(Grant::Write) || used.crosses(one);
+        return (granted.contains(Grant::Write) && !is_needed).then(|| [Grant::Write].into());
     }
     if needed.is_empty() {
-        return (!granted.is_empty()).then(BTreeSet::new);
+        return (!granted.is_empty()).then(GrantSet::new);
     }
     // The run was in there. What it did not do there stays denied; who may not read a program cannot start it.
     let reads = [Grant::List, Grant::Read, Grant::Execute];
-    let may_read = needed.iter().any(|grant| reads.contains(grant));
+    let may_read = needed.iter().any(|grant| reads.contains(&grant));
     let accesses = [
-        (Grant::Read, !may_read && (granted.contains(&Grant::Read) || granted.contains(&Grant::List))),
-        (Grant::Write, !needed.contains(&Grant::Write) && granted.contains(&Grant::Write)),
-        (Grant::Execute, !needed.contains(&Grant::Execute) && granted.contains(&Grant::Execute)),
+        (Grant::Read, !may_read && (granted.contains(Grant::Read) || granted.contains(Grant::List))),
+        (Grant::Write, !needed.contains(Grant::Write) && granted.contains(Grant::Write)),
+        (Grant::Execute, !needed.contains(Grant::Execute) && granted.contains(Grant::Execute)),
     ];
-    let accesses: BTreeSet<Grant> =
+    let accesses: GrantSet =
         accesses.into_iter().filter(|(_, is_denied)| *is_denied).map(|(grant, _)| grant).collect();
     (!accesses.is_empty()).then_some(accesses)
 }
@@ -217,9 +218,9 @@ fn denied(granted: &Granted<'_>, used: &Used<'_>, one: &Protected) -> Option<BTr
 /// What the rules of a profile grant, by the rule. There may be thousands, and few reach over a path.
 struct Granted<'a> {
     /// Rules whose names have no `*`, by the name as a path above or at another has it.
-    plain: HashMap<&'a str, BTreeSet<Grant>>,
+    plain: HashMap<&'a str, GrantSet>,
     /// Rules that have to be looked at one by one.
-    patterns: Vec<(&'a str, &'a BTreeSet<Grant>)>,
+    patterns: Vec<(&'a str, GrantSet)>,
     profile: &'a Profile,
 }
 
@@ -228,30 +229,30 @@ impl<'a> Granted<'a> {
         let mut granted = Self { plain: HashMap::new(), patterns: Vec::new(), profile };
         for (rule, grants) in &profile.fs {
             if rule.contains('*') || rule == "/" {
-                granted.patterns.push((rule, grants));
+                granted.patterns.push((rule, *grants));
             } else {
-                granted.plain.entry(rule.trim_end_matches('/')).or_default().extend(grants);
+                granted.plain.entry(rule.trim_end_matches('/')).or_default().add(*grants);
             }
         }
         granted
     }
 
     /// What is granted at a path because rules reach over it.
-    fn over(&self, one: &Protected) -> BTreeSet<Grant> {
-        let mut granted = BTreeSet::new();
+    fn over(&self, one: &Protected) -> GrantSet {
+        let mut granted = GrantSet::new();
         for name in one.names() {
             if name.contains('*') {
                 // Whatever lies at its `*` or beneath may be meant.
                 let rules = self.plain.iter().filter(|(rule, _)| reaches(rule, name));
-                granted.extend(rules.flat_map(|(_, grants)| grants));
+                rules.for_each(|(_, grants)| granted.add(*grants));
             } else {
                 let rules = std::iter::once(name).chain(above_of(name)).filter_map(|at| self.plain.get(at));
-                granted.extend(rules.flatten());
+                rules.for_each(|grants| granted.add(*grants));
             }
         }
         for (rule, grants) in &self.patterns {
-            if !grants.is_subset(&granted) && one.is_reached_from(rule) {
-                granted.extend(*grants);
+            if !grants.is_subset(granted) && one.is_reached_from(rule) {
+                granted.add(*grants);
             }
         }
         let profile = self.profile;

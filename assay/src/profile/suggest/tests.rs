@@ -64,9 +64,7 @@ fn check(effects: &[Effect], fs: &[(&str, &str)]) {
     let got: Vec<(String, String)> = profile
         .fs
         .iter()
-        .map(|(path, grants)| {
-            (path.clone(), grants.iter().map(|grant| grant.as_str()).collect::<Vec<_>>().join(" "))
-        })
+        .map(|(path, grants)| (path.clone(), grants.iter().map(Grant::as_str).collect::<Vec<_>>().join(" ")))
         .collect();
     let want: Vec<(String, String)> =
         fs.iter().map(|(path, words)| ((*path).into(), (*words).into())).collect();
@@ -186,10 +184,10 @@ fn many_files_deep_down_are_one_directory() {
 }
 
 /// Wide directories as the rule reads: look at all of them, again and again, until none is left.
-fn collapse_again_and_again(rules: &mut BTreeMap<String, BTreeSet<Grant>>, many: usize) {
+fn collapse_again_and_again(rules: &mut BTreeMap<String, GrantSet>, many: usize) {
     loop {
         let mut children: BTreeMap<String, usize> = BTreeMap::new();
-        for (path, _) in rules.iter().filter(|(path, grants)| is_read(grants) && is_deep(parent(path))) {
+        for (path, _) in rules.iter().filter(|(path, grants)| is_read(**grants) && is_deep(parent(path))) {
             *children.entry(parent(path).to_owned()).or_default() += 1;
         }
         let wide: Vec<String> =
@@ -198,7 +196,7 @@ fn collapse_again_and_again(rules: &mut BTreeMap<String, BTreeSet<Grant>>, many:
             return;
         }
         for directory in wide {
-            rules.retain(|path, grants| !(is_read(grants) && is_beneath(path.as_str(), &directory)));
+            rules.retain(|path, grants| !(is_read(*grants) && is_beneath(path.as_str(), &directory)));
             rules.entry(directory).or_default().insert(Grant::Read);
         }
     }
@@ -210,7 +208,7 @@ proptest! {
         paths in prop::collection::vec(("(/h)?(/[abc]){1,7}", prop::sample::subsequence(Grant::ALL.to_vec(), 1..3)), 0..120),
         many in 1_usize..4,
     ) {
-        let rules: BTreeMap<String, BTreeSet<Grant>> =
+        let rules: BTreeMap<String, GrantSet> =
             paths.into_iter().map(|(path, grants)| (path.replace("/h/", "${HOME}/"), grants.into_iter().collect())).collect();
         let (mut got, mut want) = (rules.clone(), rules);
         collapse(&mut got, many, &Touched::by(&Used::by(&[]), &[]));
