@@ -141,6 +141,11 @@ extern "C" fn before_main() {
         // SAFETY: ends the process.
         unsafe { libc::_exit(0) };
     }
+    if first.as_ref().is_some_and(|first| first == crate::client::attacks::FLAG) {
+        crate::client::attacks::play(args.filter_map(|arg| arg.into_string().ok()));
+        // SAFETY: ends the process.
+        unsafe { libc::_exit(0) };
+    }
     if first.is_none_or(|first| first != FLAG) {
         return;
     }

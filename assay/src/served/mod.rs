@@ -20,6 +20,7 @@ pub mod ask;
 pub mod client;
 pub mod duty;
 pub mod keeping;
+pub mod loaded;
 pub mod message;
 pub mod policy_files;
 pub mod reserve;
