@@ -27,6 +27,9 @@ use assay::report;
 use assay::report::basis::Basis;
 use assay::report::show::Head;
 use assay::report::text::Paint;
+use assay::served::ask::Ask;
+use assay::served::message::{self, ToClient, ToWorker};
+use assay::served::wire::Frame;
 
 const WHOLE: &str = "a Vec takes everything";
 
@@ -51,6 +54,7 @@ pub const TARGETS: &[Target] = &[
     ("answer", answer),
     ("greeting", greeting),
     ("quic", quic),
+    ("line", line),
 ];
 
 /// Any bytes as JSON: what is read is written and read again as the same; a text that is canonical is known as such; and
@@ -79,6 +83,30 @@ pub fn greeting(bytes: &[u8]) {
         let part = read_greeting(&bytes[..len]);
         assert!(part.is_none() || part.as_ref() == Some(&read), "{part:?} {read:?}");
     }
+}
+
+/// Any bytes as what the two ends of a served run say: the header up to a line feed, then the body. What is read as a request
+/// is packed and read again as the same, and names nothing that cannot be; of what both ends say likewise.
+pub fn line(bytes: &[u8]) {
+    let (header, body) = match bytes.iter().position(|byte| *byte == b'\n') {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (bytes, &[][..]),
+    };
+    let frame = |header: &[u8]| Frame { header: header.to_vec(), ..Frame::default() };
+    if let Ok(said) = message::read::<ToClient>(&frame(header)) {
+        let again = message::write(&said).expect("it is no larger");
+        assert_eq!(message::read::<ToClient>(&frame(&again)).ok(), Some(said));
+    }
+    let Ok(said) = message::read::<ToWorker>(&frame(header)) else { return };
+    let again = message::write(&said).expect("it is no larger");
+    assert_eq!(message::read::<ToWorker>(&frame(&again)).ok().as_ref(), Some(&said));
+    let ToWorker::Ask(header) = said else { return };
+    let Ok(ask) = Ask::unpack(&header, body) else { return };
+    assert!(!ask.command.is_empty());
+    assert!(ask.command.iter().chain(&ask.environment).all(|name| !name.contains(&0)));
+    assert!(ask.descriptors.iter().all(|number| *number >= 0));
+    let (header, body) = ask.pack();
+    assert_eq!(Ask::unpack(&header, &body).ok(), Some(ask));
 }
 
 /// Any bytes as a client's first datagram of QUIC, as what such a packet holds, and as a message in one piece or several, in

@@ -224,6 +224,33 @@ fn any_bytes_as_a_client_of_quic_begins() {
 }
 
 #[test]
+fn any_bytes_as_what_the_ends_of_a_served_run_say() {
+    let ask = r#"{"kind":"ask","command":[2,1],"environment":[3],"descriptors":[0,7],"inherited":{"ignored":0,"blocked":1,"closed":0},
+        "mode":"dry-run","is_fail_closed":false,"allows_unobserved":true,"scrubbing":{"is_strict":true,"strips_exec":false,
+        "has_safe_path":false,"allow":[2]},"workdir":2,"timeout_ms":5,"descendants":"kill","format":"json","is_report_html":true,
+        "wants_profile":true,"epoch":1,"streams":[["trace",1]],"policy":1,"policy_files":[{"path":1,"content":2,"is_readable":false}]}"#
+        .replace(['\n', ' '], "");
+    let over = r#"{"kind":"over","ending":{"child":{"exited":3},"not_started":null,"failures":[],"unwritten":[],"losses":["x"],"is_fail_closed":false,
+        "is_dry_run":false,"unauthorised":0,"denied":1},"tally":null,"degradations":[{"component":"fs","reason":"r","detail":"d"}],
+        "artifacts":["bundle"],"streamed":[["trace","sha256:0"]],"kept":[3,"sha256:0"]}"#
+        .replace(['\n', ' '], "");
+    let seeds = [
+        format!("{ask}\nshxA=bX_/wtppno").into_bytes(),
+        over.into_bytes(),
+        br#"{"kind":"ended","end":{"signalled":9}}"#.to_vec(),
+    ];
+    for seed in &seeds {
+        check::line(seed);
+    }
+    let (header, body) = seeds[0].split_at(seeds[0].iter().position(|byte| *byte == b'\n').unwrap());
+    let frame = assay::served::wire::Frame { header: header.to_vec(), ..Default::default() };
+    let said = assay::served::message::read::<assay::served::message::ToWorker>(&frame).unwrap();
+    let assay::served::message::ToWorker::Ask(header) = said else { panic!("{said:?}") };
+    assert!(assay::served::ask::Ask::unpack(&header, &body[1..]).is_ok());
+    until_over(&seeds, |dice, seed| check::line(&mutated(dice, seed)));
+}
+
+#[test]
 fn any_bytes_as_settings() {
     let seed = "api_version: assay/v1\nlint:\n  levels: {denied: warn}\n  ignore:\n    - {rule: denied, subject: 'x*', reason: y}\n";
     until_over(&[seed.as_bytes().to_vec()], |dice, seed| check::settings(&mutated(dice, seed)));
