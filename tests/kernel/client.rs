@@ -191,8 +191,9 @@ fn a_service_that_stops_ends_its_runs_and_keeps_their_records() {
         return;
     };
     let folder = service.home(USER).join("w");
-    let mut client =
-        Running::start(&mut service.sandbox(USER, &[], &["sh", "-c", "touch ready; exec sleep 1000"]));
+    let mut client = Running::start(
+        service.sandbox(USER, &[], &["sh", "-c", "touch ready; exec sleep 1000"]).stderr(Stdio::null()),
+    );
     wait_until("the command runs", || folder.join("ready").exists());
     service.signal(Signal::TERM);
     assert_eq!(service.ended(), Some(0), "{}", service.log());
@@ -214,6 +215,8 @@ fn fifty_runs_at_once_are_each_whole_and_only_their_own() {
             .output()
             .expect("assay")
     };
+    let homes: Vec<_> = (0..5).map(|number| service.home(USER + number)).collect();
+    assert_eq!(homes.len(), 5);
     std::thread::scope(|scope| {
         let runs: Vec<_> = (0..50).map(|number| scope.spawn(move || (number, run(number)))).collect();
         for one in runs {

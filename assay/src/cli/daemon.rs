@@ -14,14 +14,13 @@ use crate::daemon::notify;
 use crate::daemon::plan::{Plan, ServeError};
 use crate::daemon::scrape::Place;
 use crate::daemon::serve;
-use crate::daemon::worker::{Assignment, Served};
+use crate::daemon::worker::Served;
 use crate::exit::Exit;
 use crate::host::mountinfo::OwnGroup;
-use crate::observe::kernel::Observer;
 use crate::sandbox::duration;
 use crate::sandbox::user::UserError;
 use crate::served::duty;
-use crate::served::reserve::Reserve;
+use crate::served::loaded::Loaded;
 
 /// Flags of `assay daemon`.
 #[derive(Debug, clap::Args)]
@@ -82,9 +81,10 @@ pub fn run(args: Args, out: &Output) -> Exit {
     let journal =
         Journal::behind(std::io::stderr(), text("JOURNAL_STREAM").as_deref(), Path::new(journal::SOCKET));
     let slots = plan.limits.runs;
-    let load = |_: &OwnGroup| {
-        let (clear, times) = (|(): &mut (), _| Ok(()), |(): &()| Vec::new());
-        Ok(Served { shared: (), slots, work, clear, refuse: duty::refuse, times })
+    let load = |runs: &OwnGroup| {
+        let shared = Loaded::load(runs, slots)?;
+        let (work, clear, times) = (Loaded::work, Loaded::clear, Loaded::times);
+        Ok(Served { shared, slots, work, clear, refuse: duty::refuse, times })
     };
     match serve::run(plan, load, &Lines { out, journal }) {
         Ok(()) => Exit::Success,
@@ -134,12 +134,6 @@ impl Log for Lines<'_> {
             Level::Detail => self.out.detail(&entry.text),
         }
     }
-}
-
-/// Serves the run of a connection.
-fn work((): (), assignment: Assignment) -> Exit {
-    let reserve = Reserve::take().unwrap_or_default();
-    duty::work(Box::new(Observer::start), reserve, assignment)
 }
 
 #[cfg(test)]

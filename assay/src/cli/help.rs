@@ -40,13 +40,15 @@ const EXAMPLES: &[(&str, &str)] = &[
         "policy check",
         "assay policy check --builtin\nassay policy check assay.yaml --path ~/.ssh --connect example.org:443",
     ),
+    ("daemon", "assay daemon\nassay daemon --metrics 127.0.0.1:9432 --max-runs-per-user 8"),
     ("doctor", "assay doctor\nassay doctor --fix-hints"),
     ("completions", "assay completions bash > ~/.local/share/bash-completion/completions/assay"),
     ("man", "assay man ~/.local/share/man/man1"),
 ];
 
 /// Options of a run that its short help leaves out, so that it fits a screen.
-const RARE: [&str; 17] = [
+const RARE: [&str; 18] = [
+    "daemon",
     "trace",
     "profile_format",
     "profile_report",

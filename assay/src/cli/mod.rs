@@ -24,7 +24,7 @@ pub mod schemas;
 
 use output::{Color, Output, Verbosity};
 
-/// Run any command and keep an independent, deterministic record of what it really did.
+/// Run any command and keep an independent record of what it really did.
 #[derive(Debug, Parser)]
 #[command(name = "assay", version, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
@@ -63,9 +63,7 @@ enum Command {
     Policy(policy::Command),
     /// What this host can observe and enforce, and how to get the rest.
     Doctor(doctor::Args),
-    /// Serve the sandboxes of ordinary users.
-    // Hidden until it is told how to set it up.
-    #[command(hide = true)]
+    /// Observe the runs of ordinary users, and keep their records where only root writes.
     Daemon(daemon::Args),
     /// Print completions for a shell.
     Completions(generate::CompletionsArgs),

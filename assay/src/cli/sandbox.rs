@@ -139,13 +139,7 @@ pub struct Args {
     user: Option<String>,
     /// Have the daemon at this socket run it and keep the record: `auto`, when we lack the rights ourselves and it is
     /// there; `never`; or a path.
-    #[arg(
-        long,
-        default_value = "auto",
-        value_name = "auto|never|PATH",
-        help_heading = "Command",
-        hide = true
-    )]
+    #[arg(long, default_value = "auto", value_name = "auto|never|PATH", help_heading = "Command")]
     daemon: Daemon,
     /// What becomes of processes that outlive the command.
     #[arg(long, value_enum, default_value_t = DescendantsWord::Wait, value_name = "WHAT", help_heading = "Command")]

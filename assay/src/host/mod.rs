@@ -11,6 +11,7 @@ pub mod landlock_abi;
 pub mod mountinfo;
 pub mod netns;
 pub mod probe;
+pub mod random;
 
 /// A thing that was looked up, or the reason it could not be.
 #[derive(Debug, Clone, PartialEq, Eq)]

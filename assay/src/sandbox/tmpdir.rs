@@ -3,13 +3,14 @@
 //! The removal follows no link, needs no depth of stack or descriptors, and opens what the child closed to us.
 
 use std::ffi::{CStr, OsString};
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
+
+use crate::host::random;
 
 /// A path that is free now, beneath the first of `bases` where we may make a directory.
 ///
@@ -25,8 +26,8 @@ pub fn choose(bases: &[PathBuf]) -> io::Result<PathBuf> {
         match usable {
             Err(error) => failure = error,
             Ok(base) => {
-                // Every `RandomState` is seeded by the system; no other process can name it beforehand.
-                let random = RandomState::new().build_hasher().finish();
+                // No other process can name it beforehand, and no copy of this one has it.
+                let random = random::number();
                 return Ok(base.join(format!("assay-{random:016x}")));
             }
         }

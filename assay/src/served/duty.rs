@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use super::keeping::{SpoolKeeper, counts_of};
 use super::reserve::Reserve;
@@ -12,8 +12,6 @@ use super::worker::{self, Observe, Peer};
 use crate::daemon::report::{Over, Report, Tally};
 use crate::daemon::worker::Assignment;
 use crate::exit::Exit;
-use crate::sandbox::host_facts;
-use crate::spool::{Recovered, Spool, Writer};
 
 /// Serves the run of one connection.
 pub fn work(observe: Observe, reserve: Reserve, assignment: Assignment) -> Exit {
@@ -59,13 +57,6 @@ pub fn work(observe: Observe, reserve: Reserve, assignment: Assignment) -> Exit 
             Exit::Refused
         }
     }
-}
-
-/// Makes the spool where there is none, and records as lost what runs left whose workers are dead.
-pub fn open_spool(directory: &Path) -> Result<Vec<Recovered>, String> {
-    let now = host_facts::timestamp(SystemTime::now());
-    let recover = || Spool::create(directory, now)?.recover(now, &Writer::is_alive);
-    recover().map_err(|error| error.to_string())
 }
 
 /// Tells who connected that it is not served.

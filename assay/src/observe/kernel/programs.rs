@@ -1,10 +1,8 @@
 //! The object in the kernel: loaded with this kernel's offsets, attached, its counters read, detached when dropped.
 
 use std::collections::HashMap as StdHashMap;
-use std::collections::hash_map::RandomState;
 use std::ffi::CString;
 use std::fs;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -25,7 +23,7 @@ use super::object::{Loaded, Made, ObjectError, Wanted};
 use super::observer::ObserverConfig;
 use super::plan::{Plan, PlanError};
 use super::{slot, witness};
-use crate::host::{bpf_elements, bpf_syscall, netns};
+use crate::host::{bpf_elements, bpf_syscall, netns, random};
 use crate::observe::witness::WitnessCounts;
 
 /// The object, checked in; its digest is in the evidence.
@@ -424,7 +422,7 @@ fn settings(plan: &Plan, processors: u32) -> Settings {
         counts_repeats: 0,
         failures: failed::AS_TEXT,
         // Keyed afresh for each, and known to nobody.
-        seed: RandomState::new().build_hasher().finish(),
+        seed: random::number(),
         group: 0,
         parent: 0,
         slots: 0,

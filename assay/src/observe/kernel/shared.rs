@@ -4,6 +4,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use assay_common::limits::{
     LEAST_RING_BYTES, SERVED_CALLS_LEN, SERVED_INHERITED_LEN, SERVED_LEAVERS_LEN, SERVED_PROCESSES_LEN,
@@ -107,6 +108,11 @@ impl Shared {
     /// Records delivered and lost so far in this slot, by hook.
     pub fn counters(&self, slot: u32) -> Result<Counters, ProgramsError> {
         slot::counters(&self.programs.loaded, slot)
+    }
+
+    /// How long each program ran and how often, for whichever task; nothing where the kernel does not measure it.
+    pub fn times(&self) -> Result<Vec<(&'static str, Duration, u64)>, ProgramsError> {
+        self.programs.times()
     }
 
     /// How many runs there can be at once.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
+use std::time::Duration;
 
 use assay_common::names::{self, PROGRAMS, Place};
 
@@ -41,6 +42,17 @@ impl Programs {
     ) -> Result<Vec<(&'static str, u64)>, ProgramsError> {
         let told = self.told_of_each("verified_insns:", is_asked)?;
         Ok(told.into_iter().map(|(program, count)| (program, count.unwrap_or(0))).collect())
+    }
+
+    /// How long each program ran and how often; nothing where the kernel does not measure it (`kernel.bpf_stats_enabled`).
+    pub fn times(&self) -> Result<Vec<(&'static str, Duration, u64)>, ProgramsError> {
+        let times = self.told_of_each("run_time_ns:", |_| true)?;
+        let counts = self.told_of_each("run_cnt:", |_| true)?;
+        let both = times.into_iter().zip(counts);
+        Ok(both
+            .filter_map(|((name, nanos), (_, count))| Some((name, Duration::from_nanos(nanos?), count?)))
+            .filter(|(_, _, count)| *count > 0)
+            .collect())
     }
 
     /// A number that the kernel keeps of each program, for those with such a place; `None` where it tells none.
