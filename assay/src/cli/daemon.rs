@@ -25,7 +25,7 @@ use crate::served::loaded::Loaded;
 /// Flags of `assay daemon`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where to listen; a socket that a service manager passes is taken instead.
+    /// Where to listen, unless a service manager passes a socket.
     #[arg(long, value_name = "PATH", default_value = "/run/assay/assay.sock")]
     socket: PathBuf,
     /// Where the records of all runs are kept.
@@ -35,21 +35,21 @@ pub struct Args {
     #[arg(long, value_name = "NAME|GID", default_value = "assay")]
     group: String,
     /// So many runs at once.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().runs)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().runs, hide_short_help = true)]
     max_runs: u32,
     /// So many runs of one user at once.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().runs_per_user)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().runs_per_user, hide_short_help = true)]
     max_runs_per_user: u32,
     /// So many runs of one user within a minute.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().starts_per_minute)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().starts_per_minute, hide_short_help = true)]
     max_starts_per_minute: u32,
     /// So many bytes of one user in the spool.
-    #[arg(long, value_name = "N", default_value_t = Limits::default().spool_bytes_per_user)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().spool_bytes_per_user, hide_short_help = true)]
     max_spool_bytes_per_user: u64,
     /// So long runs are waited for when it is told to stop.
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s")]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "30s", hide_short_help = true)]
     drain: Duration,
-    /// Where metrics are to be had: a socket, or a port of the loopback.
+    /// Where metrics are to be had.
     #[arg(long, value_name = "PATH|127.0.0.1:PORT")]
     metrics: Option<Place>,
 }

@@ -63,7 +63,7 @@ enum Command {
     Policy(policy::Command),
     /// What this host can observe and enforce, and how to get the rest.
     Doctor(doctor::Args),
-    /// Observe the runs of ordinary users, and keep their records where only root writes.
+    /// Observe the runs of ordinary users, and keep their records.
     Daemon(daemon::Args),
     /// Print completions for a shell.
     Completions(generate::CompletionsArgs),
