@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const SHELLS: [&str; 3] = ["```sh", "```console", "```bash"];
 
 /// Blocks that no test runs: the page, how the block begins, and why.
-pub const NOT_RUN: [(&str, &str, &str); 9] = [
+pub const NOT_RUN: [(&str, &str, &str); 12] = [
     ("README.md", "cargo xtask ci", "it runs all tests, this one among them"),
     ("docs/contributing.md", "cargo xtask check", "it runs all tests, this one among them"),
     ("docs/benchmarks.md", "", "minutes of load, to be measured on a quiet machine"),
@@ -31,6 +31,17 @@ pub const NOT_RUN: [(&str, &str, &str); 9] = [
         "assay runs",
         "it reads the spool of this host; `tests/it/runs.rs` types it on one of its own",
     ),
+    (
+        "docs/guides/many-runs.md",
+        "sudo groupadd",
+        "it would change the machine; `tests/kernel/client.rs` starts a service of its own",
+    ),
+    (
+        "docs/guides/many-runs.md",
+        "assay sandbox",
+        "it needs the host's service; `tests/kernel/client.rs` asks one of its own",
+    ),
+    ("docs/guides/many-runs.md", "sudo systemctl", "it needs systemd"),
     ("docs/guides/install.md", "sudo chgrp", "it would change the machine"),
 ];
 
