@@ -184,6 +184,42 @@ fn a_service_that_is_killed_leaves_its_runs_observed() {
     assert_eq!(verdicts, ["ok", "ok"]);
 }
 
+/// The process that observes a run is killed: the command ends, its client says so, and the service closes the record as
+/// lost, with what the heir of that process wrote.
+#[test]
+fn a_worker_that_is_killed_leaves_no_command_and_what_it_had_seen() {
+    let Some(service) = service("a_worker_that_is_killed_leaves_no_command_and_what_it_had_seen", &[]) else {
+        return;
+    };
+    let folder = service.home(USER).join("w");
+    let script = "touch seen; echo $$ > pid; exec sleep 1000";
+    let client = Running::start(service.sandbox(USER, &[], &["sh", "-c", script]).stderr(Stdio::piped()));
+    let pid = || fs::read_to_string(folder.join("pid")).ok()?.trim().parse::<u32>().ok();
+    wait_until("the command runs", || pid().is_some());
+    let command = pid().expect("a pid");
+    let workers = children_of(service.id());
+    let [worker] = workers[..] else { panic!("{workers:?}") };
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(worker as i32).expect("an id"),
+        Signal::KILL,
+    )
+    .expect("it is there");
+    let output = client.output();
+    assert_eq!(output.status.code(), Some(125), "{}", shown(&output));
+    assert!(text(&output.stderr).contains("the command was ended"), "{}", shown(&output));
+    wait_until("its command is gone", || !is_running(command));
+    wait_until("its record is closed", || service.entries().len() == 1);
+    let entry = &service.entries()[0];
+    assert_eq!(entry["kind"], "lost", "{entry:#}");
+    wait_until("its files are kept", || service.kept(entry).join("evidence.yaml").exists());
+    let evidence = fs::read_to_string(service.kept(entry).join("evidence.yaml")).expect("evidence");
+    assert!(evidence.contains("${WORKDIR}/seen") && evidence.contains("observer-died"), "{evidence}");
+    // And others are served as before.
+    let other = service.sandbox(USER + 1, &["--quiet"], &["true"]).output().expect("assay");
+    assert_eq!(other.status.code(), Some(0), "{}\n{}", shown(&other), service.log());
+    wait_until("nothing is left", || groups_of(worker).is_empty());
+}
+
 /// A service that is told to stop waits, and then ends what still runs, of which the record is kept.
 #[test]
 fn a_service_that_stops_ends_its_runs_and_keeps_their_records() {

@@ -206,7 +206,7 @@ pub fn run(args: Args, out: &Output) -> Exit {
     let caller = Caller::ourselves();
     let daemon = args.daemon.clone();
     let asked = to_request(args).and_then(|request| {
-        let stream = ask_daemon(&daemon, &request)?;
+        let stream = ask_daemon(&daemon, &request, out)?;
         Ok((request, stream))
     });
     let (request, stream) = match asked {
@@ -225,7 +225,11 @@ pub fn run(args: Args, out: &Output) -> Exit {
 }
 
 /// The daemon that is to run it, where one is.
-fn ask_daemon(daemon: &Daemon, request: &SandboxRequest) -> Result<Option<UnixStream>, Refusal> {
+fn ask_daemon(
+    daemon: &Daemon,
+    request: &SandboxRequest,
+    out: &Output,
+) -> Result<Option<UnixStream>, Refusal> {
     let (path, is_wanted) = match daemon {
         Daemon::Never => return Ok(None),
         Daemon::Auto if capabilities::can_observe() => return Ok(None),
@@ -240,8 +244,11 @@ fn ask_daemon(daemon: &Daemon, request: &SandboxRequest) -> Result<Option<UnixSt
         Err(error) if is_wanted => {
             return Err(Refusal::new(error.to_string()).with_hint("`--daemon never` does without it"));
         }
-        // One that is there and does not let us is told by who misses it.
-        Err(_) => return Ok(None),
+        // One that is there and does not let us: without it there may be no record.
+        Err(error) => {
+            out.warning(&error.to_string());
+            return Ok(None);
+        }
     };
     let what = match request {
         SandboxRequest { user: RunAs::User(_), .. } => "`--user`",

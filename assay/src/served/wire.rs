@@ -20,8 +20,8 @@ pub const VERSION: u8 = 1;
 
 const MAGIC: [u8; 3] = *b"asy";
 const HEAD: usize = 12;
-/// The longest header. Lengths of some ten thousand arguments fit.
-const MAX_HEADER: u32 = 1 << 20;
+/// The longest header. It has a length for each argument, of which there can be a million.
+const MAX_HEADER: u32 = 8 << 20;
 /// The longest body: the kernel takes at most 6 MiB of arguments and environment, and policies come besides.
 const MAX_BODY: u32 = 16 << 20;
 /// `SCM_MAX_FD` of `include/net/scm.h`.
@@ -288,7 +288,7 @@ mod tests {
         check(b"asy\x01\x05\0\0\0\0\0\0\0ab", "unexpected end");
         check(b"asy", "unexpected end");
         let (ours, _theirs) = pair();
-        assert!(matches!(ours.send(&vec![0; 2 << 20], b"", &[]), Err(WireError::TooLong(_))));
+        assert!(matches!(ours.send(&vec![0; 9 << 20], b"", &[]), Err(WireError::TooLong(_))));
     }
 
     #[test]
