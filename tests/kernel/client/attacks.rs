@@ -20,7 +20,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::{USER, service, shown};
 use crate::harness::sandbox::{Running, groups_of, is_running, text, wait_until};
-use crate::harness::service::{GROUP, Service};
+use crate::harness::service::{GROUP, Service, copy_program};
 
 /// The first word of our own command line by which this binary is such a user; the attack's name, the socket and the
 /// number of a process follow.
@@ -278,7 +278,7 @@ fn whoever_lies_to_the_service_gains_nothing() {
     let Some(service) = service("attacks::whoever_lies_to_the_service_gains_nothing", &options) else {
         return;
     };
-    fs::copy(std::env::current_exe().expect("ourselves"), service.path("attacker")).expect("a copy");
+    copy_program(&std::env::current_exe().expect("ourselves"), &service.path("attacker"));
     // Processes that are not the attacker's: root's, another user's, and one of a run of its own.
     let mut sleep = Command::new("sleep");
     let roots = Running::start(sleep.arg("1000").stdin(Stdio::null()).stdout(Stdio::null()));

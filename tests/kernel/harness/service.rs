@@ -27,7 +27,7 @@ impl Service {
         // Where nobody but root can put anything in its way.
         let folder = tempfile::Builder::new().prefix("assay-test-").tempdir_in("/run").expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
-        fs::copy(ASSAY, folder.path().join("assay")).expect("a copy that users may run");
+        copy_program(Path::new(ASSAY), &folder.path().join("assay"));
         let mut service = Self { folder, process: None };
         service.start_again(options);
         service
@@ -133,6 +133,12 @@ impl Drop for Service {
             drop(process.wait());
         }
     }
+}
+
+/// Copies a program by a process of its own: what this one has open for writing, a child of another test has too for a moment,
+/// and then it cannot be started.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().expect("cp").success(), "{}", to.display());
 }
 
 /// What `assay evidence verify` says of a bundle: whether it is good.
