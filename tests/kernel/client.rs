@@ -220,6 +220,36 @@ fn a_worker_that_is_killed_leaves_no_command_and_what_it_had_seen() {
     wait_until("nothing is left", || groups_of(worker).is_empty());
 }
 
+/// Where a user's own places lead is looked up with their rights: what is there that they may not see stays unknown to them.
+#[test]
+fn places_are_looked_up_with_the_rights_of_their_user() {
+    let Some(service) = service("places_are_looked_up_with_the_rights_of_their_user", &[]) else { return };
+    let secret = service.path("secret");
+    fs::create_dir(&secret).expect("a folder");
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("a mode");
+    fs::create_dir(secret.join("hidden-name")).expect("a folder");
+    fs::write(secret.join("hidden-name/file"), "").expect("a file");
+    std::os::unix::fs::symlink("hidden-name", secret.join("way")).expect("a link");
+    // The kernel has all of it at hand.
+    assert!(secret.join("way/file").metadata().is_ok());
+    let way = secret.join("way").display().to_string();
+    for (number, variable) in ["HOME", "TMPDIR", "XDG_RUNTIME_DIR"].into_iter().enumerate() {
+        let mut command = service.sandbox(USER, &["--trace", "../t"], &["sh", "-c", "echo x > made"]);
+        let output = command.env(variable, &way).output().expect("assay");
+        assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+        let entry = &service.entries()[number];
+        let mut told = text(&output.stderr) + &entry.to_string();
+        told += &fs::read_to_string(service.home(USER).join("t")).expect("a trace");
+        for file in ["evidence.yaml", "profile.yaml", "report.md"] {
+            told += &fs::read_to_string(service.kept(entry).join(file)).expect(file);
+        }
+        let lines: Vec<&str> = told.lines().filter(|line| line.contains("hidden-name")).collect();
+        assert!(lines.is_empty(), "{variable}: {lines:#?}");
+    }
+    let output = service.sandbox(USER, &["--workdir", &way], &["true"]).output().expect("assay");
+    assert!(!output.status.success() && !shown(&output).contains("hidden-name"), "{}", shown(&output));
+}
+
 /// A service that is told to stop waits, and then ends what still runs, of which the record is kept.
 #[test]
 fn a_service_that_stops_ends_its_runs_and_keeps_their_records() {

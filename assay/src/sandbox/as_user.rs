@@ -5,6 +5,8 @@ use std::io;
 
 use rustix::process::Gid;
 
+use super::user::User;
+
 /// While it lives, this thread has the user's rights to files; all its other rights stay.
 #[derive(Debug)]
 pub struct AsUser {
@@ -14,7 +16,12 @@ pub struct AsUser {
 
 impl AsUser {
     /// Takes them on. The capabilities over files go with the user id and come back with it.
-    pub fn take_on(uid: u32, gid: u32, groups: &[u32]) -> io::Result<Self> {
+    pub fn take_on(user: &User) -> io::Result<Self> {
+        Self::take_on_ids(user.uid, user.gid, &user.groups)
+    }
+
+    /// The same, by ids.
+    pub fn take_on_ids(uid: u32, gid: u32, groups: &[u32]) -> io::Result<Self> {
         let before = Self { groups: rustix::process::getgroups()?, gid: rustix::process::getegid().as_raw() };
         let groups: Vec<Gid> = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
         rustix::thread::set_thread_groups(&groups)?;

@@ -158,7 +158,7 @@ pub fn without_observer(ended: &Ended) -> Option<Canonical> {
     use std::os::unix::ffi::OsStrExt as _;
     ended.request.artifacts.profile.as_ref()?;
     let command = ended.request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
-    let roots = host_facts::roots(ended.request, &ended.places, std::path::Path::new(""));
+    let roots = ended.places.roots.clone();
     let canonicalizer = Canonicalizer::new(CanonContext::new(roots, command, ended.pid));
     let mut end = run_end(ended);
     end.degradations.push(Degradation {

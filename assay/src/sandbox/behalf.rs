@@ -130,7 +130,7 @@ fn mount_there(launched: &Launched, confinement: &Confinement) -> io::Result<Vec
     };
     let answer = fork::ask_a_copy_for(|| {
         let tried = namespace::enter_mounts(launched.pidfd.as_fd()).map_err(io::Error::from).and_then(|()| {
-            let _user = AsUser::take_on(uid, gid, &ids.groups)?;
+            let _user = AsUser::take_on_ids(uid, gid, &ids.groups)?;
             make_mounts(confinement, true, || Ok(())).map_err(|_| io::Error::other("a mount was refused"))
         });
         match tried {

@@ -8,6 +8,7 @@ use super::hold::Hold;
 use super::outcome::ChildEnd;
 use super::request::SandboxRequest;
 use crate::evidence::Degradation;
+use crate::profile::roots::Roots;
 
 /// What names of the run are relative to, as the command sees it.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,8 @@ pub struct Places {
     pub caller_tmpdir: PathBuf,
     /// The user's runtime directory.
     pub runtime_dir: PathBuf,
+    /// All of these and more, as they are spelled.
+    pub roots: Roots,
 }
 
 /// What is known about a run when it is over.

@@ -40,6 +40,7 @@ pub mod notice;
 pub mod outcome;
 pub mod parts;
 pub mod program_digest;
+pub mod record;
 pub mod recorder;
 pub mod reexec;
 pub mod request;
@@ -225,18 +226,24 @@ fn places_of(
     request: &SandboxRequest,
     caller: &Caller,
     environment: &Environment,
-    tmpdir: Option<&Path>,
-) -> Places {
-    Places {
+    stage: &Stage,
+) -> Result<Places, NotStarted> {
+    // What they lead to is told, also where a client may not go.
+    let _as_client = start::look_as(request, caller)?;
+    let mut places = Places {
         workdir: match &request.workdir {
             Workdir::At(path) => std::fs::canonicalize(path).ok(),
             Workdir::Inherited => std::env::current_dir().ok(),
         },
         home: environment.value(b"HOME").map(PathBuf::from),
-        tmpdir: tmpdir.map(PathBuf::from),
+        tmpdir: stage.tmpdir().map(PathBuf::from),
         caller_tmpdir: caller.tmpdir(),
         runtime_dir: caller.runtime_dir(start::uid_of_child(request)),
-    }
+        ..Places::default()
+    };
+    let group = stage.group().map_or(Path::new(""), Group::directory);
+    places.roots = host_facts::roots(request, &places, group);
+    Ok(places)
 }
 
 /// A run that started.
@@ -274,7 +281,7 @@ fn live(
     }
     let mut environment = start::make_environment(request, caller, stage.tmpdir(), &[]);
 
-    let places = places_of(request, caller, &environment, stage.tmpdir());
+    let places = places_of(request, caller, &environment, &stage)?;
 
     let launch = Launch::begin(caller, group.as_ref(), request.mode != Mode::DryRun);
     let can_mount = launch.as_ref().ok().and_then(Launch::can_mount);

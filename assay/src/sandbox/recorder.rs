@@ -1,13 +1,12 @@
 //! The seam between a run and its record: armed before the command starts, pumped while it runs, finished at its
 //! end.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufReader, Seek as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
 
 use super::artifact::Written;
+use super::as_user::AsUser;
 use super::assemble::Tally;
 use super::beginning::Beginning;
 use super::caller::Caller;
@@ -17,17 +16,19 @@ use super::descriptors::are_fewer_than;
 pub use super::ended::{Ended, ObserverEnd, Places};
 use super::inheritance::Inheritance;
 use super::lag::Lag;
+pub use super::record::Record;
 use super::request::SandboxRequest;
 use super::spool::Spool;
 use super::streamed::Stream;
 pub use super::targets::Targets;
+use super::user::User;
 use super::withheld::Withheld;
-use super::{assemble, capabilities, given, host_facts, sources, watchdog, writing};
+use super::{assemble, capabilities, given, host_facts, sources, start, watchdog, writing};
 use crate::evidence::{Degradation, Evidence};
 use crate::observe::kernel::answers::NamesWanted;
 use crate::observe::kernel::programs::ProgramsError;
 use crate::observe::kernel::{Counting, Observer, ObserverConfig};
-use crate::observe::loss::{Kind, LossLedger};
+use crate::observe::loss::Kind;
 use crate::observe::observation::Observation;
 use crate::observe::pipeline::{Pipeline, Subject};
 use crate::observe::stream::{self, RecordReader};
@@ -98,13 +99,14 @@ const READER_NICENESS: i32 = -10;
 #[derive(Debug)]
 pub struct Recorder {
     observer: Observer,
-    group: PathBuf,
     recording: Option<Recording>,
     sinks: Sinks,
     inherited: Inheritance,
     /// What an heir reads, where there is one.
     spool: Option<Spool>,
     lag: Lag,
+    /// A client's user, with whose rights is looked up what the kernel half did not find.
+    looks_as: Option<User>,
 }
 
 /// The pure half: from records to what the artifacts are made of.
@@ -185,8 +187,8 @@ impl Recorder {
         };
         let observer = observer.map_err(|error| unobservable(&error))?;
         let sinks = Sinks::open(request, arming.targets);
-        let group = arming.group.directory().to_path_buf();
-        Ok(Self { observer, group, recording: None, sinks, inherited, spool: None, lag: Lag::default() })
+        let looks_as = start::client_of(request, arming.caller).cloned();
+        Ok(Self { observer, recording: None, sinks, inherited, spool: None, lag: Lag::default(), looks_as })
     }
 
     /// Whether one could be armed for this group; nothing is kept.
@@ -236,8 +238,7 @@ impl Recorder {
         // Without a profile too: what the policy stopped is told at the end of every run.
         let canonicalizer = Some({
             let command = request.command.iter().map(|word| word.as_bytes().to_vec()).collect();
-            let mut context =
-                CanonContext::new(host_facts::roots(request, places, &self.group), command, pid);
+            let mut context = CanonContext::new(places.roots.clone(), command, pid);
             context.started_at = host_facts::now_seconds();
             context.stdio = given::output_files();
             context.barriers = barriers;
@@ -272,6 +273,8 @@ impl Recorder {
     fn drain(&mut self) -> usize {
         let Some(recording) = &mut self.recording else { return 0 };
         let (sinks, spool, mut lag) = (&mut self.sinks, &mut self.spool, self.lag.batch());
+        // Where that is possible once, as it was before the command started, it is always.
+        let _as_client = self.looks_as.as_ref().map(AsUser::take_on);
         self.observer.drain(|record| {
             lag.see(record);
             if let Some(spool) = spool {
@@ -378,27 +381,6 @@ pub fn finish(recorder: Option<Recorder>, ended: &Ended, targets: &Targets) -> R
         told.evidence = Some(Box::new(evidence));
     }
     told
-}
-
-/// What the observer had to say besides the observations.
-#[derive(Debug)]
-pub struct Record {
-    /// Losses and gaps.
-    pub ledger: LossLedger,
-    /// Counters for the evidence.
-    pub counters: BTreeMap<String, u64>,
-    /// Whether there was a second witness, or why not.
-    pub second_witness: Option<String>,
-}
-
-impl Record {
-    fn unobserved() -> Self {
-        Self {
-            ledger: LossLedger::unobserved("no observer ran"),
-            counters: BTreeMap::new(),
-            second_witness: None,
-        }
-    }
 }
 
 /// Takes the last records, closes the streams, and adds up.

@@ -19,6 +19,7 @@ use super::request::{Mode, RunAs, SandboxRequest, Workdir};
 use super::signals::{self, SignalQueue};
 use super::spec::{Ids, LastWords, LaunchSettings, LaunchSpec, Stage, Unheld};
 use super::stage;
+use super::user::User;
 use super::{capabilities, outcome};
 use crate::enforce::status::PROCESSES_VISIBLE;
 use crate::evidence::{Component, Degradation};
@@ -79,11 +80,19 @@ pub fn degradation(component: Component, reason: &str) -> Degradation {
     Degradation { component, reason: reason.into(), detail: None }
 }
 
+/// The user of a client; `None` where the run is our own.
+pub fn client_of<'a>(request: &'a SandboxRequest, caller: &Caller) -> Option<&'a User> {
+    match (&request.user, caller.client()) {
+        (RunAs::User(user), Some(_)) => Some(user),
+        _ => None,
+    }
+}
+
 /// For as long as what it returns lives, files are looked at with the rights of a client's user.
 pub fn look_as(request: &SandboxRequest, caller: &Caller) -> Result<Option<AsUser>, NotStarted> {
-    let (Some(_), RunAs::User(user)) = (caller.client(), &request.user) else { return Ok(None) };
-    AsUser::take_on(user.uid, user.gid, &user.groups)
-        .map(Some)
+    client_of(request, caller)
+        .map(AsUser::take_on)
+        .transpose()
         .map_err(|error| NotStarted::Failed(format!("look at files as their user: {error}")))
 }
 
