@@ -95,17 +95,17 @@ pub const CLAUDE_CODE: Agent = Agent {
         create ${HOME}/.local/state/claude-code/shell-snapshots/
         create ${HOME}/.local/state/claude-code/shell-snapshots/snapshot-bash-${TIME}-${RANDOM}.sh
         create ${TMPDIR}/claude-${RANDOM}-cwd
-        list ${TMPDIR}/claude-12345/fswatch-probe-${RANDOM}
-        delete ${TMPDIR}/claude-12345/fswatch-probe-${RANDOM}
-        delete ${TMPDIR}/claude-12345/fswatch-probe-${RANDOM}/probe
-        create ${TMPDIR}/claude-12345/${WORKDIR_NAME}/
-        create ${TMPDIR}/claude-12345/${WORKDIR_NAME}/${UUID}/
-        create ${TMPDIR}/claude-12345/${WORKDIR_NAME}/${UUID}/started/
-        create ${TMPDIR}/claude-12345/${WORKDIR_NAME}/${UUID}/tasks/
-        create ${TMPDIR}/claude-12345/${WORKDIR_NAME}/${UUID}/tasks/${RANDOM}.output
+        list ${TMPDIR}/claude-${UID}/fswatch-probe-${RANDOM}
+        delete ${TMPDIR}/claude-${UID}/fswatch-probe-${RANDOM}
+        delete ${TMPDIR}/claude-${UID}/fswatch-probe-${RANDOM}/probe
+        create ${TMPDIR}/claude-${UID}/${WORKDIR_NAME}/
+        create ${TMPDIR}/claude-${UID}/${WORKDIR_NAME}/${UUID}/
+        create ${TMPDIR}/claude-${UID}/${WORKDIR_NAME}/${UUID}/started/
+        create ${TMPDIR}/claude-${UID}/${WORKDIR_NAME}/${UUID}/tasks/
+        create ${TMPDIR}/claude-${UID}/${WORKDIR_NAME}/${UUID}/tasks/${RANDOM}.output
         delete ${HOME}/.local/state/claude-code/shell-snapshots/snapshot-bash-${TIME}-${RANDOM}.sh
         delete ${TMPDIR}/claude-${RANDOM}-cwd
-        delete ${TMPDIR}/claude-12345/${WORKDIR_NAME}/${UUID}/tasks/${RANDOM}.output
+        delete ${TMPDIR}/claude-${UID}/${WORKDIR_NAME}/${UUID}/tasks/${RANDOM}.output
         exec /usr/bin/bash
         exec /usr/bin/cat
         exec /usr/bin/env
@@ -113,7 +113,7 @@ pub const CLAUDE_CODE: Agent = Agent {
         list ${HOME}/.local/state/claude-code/session-env/${UUID}
         read ${HOME}/.local/state/claude-code/shell-snapshots/snapshot-bash-${TIME}-${RANDOM}.sh
         read ${TMPDIR}/claude-${RANDOM}-cwd
-        read ${TMPDIR}/claude-12345/${WORKDIR_NAME}/${UUID}/tasks/${RANDOM}.output
+        read ${TMPDIR}/claude-${UID}/${WORKDIR_NAME}/${UUID}/tasks/${RANDOM}.output
         write ${HOME}/.local/state/claude-code/shell-snapshots/snapshot-bash-${TIME}-${RANDOM}.sh",
     denied: &["id_rsa", "pre-commit", "settings.json"],
     varies: &[],
