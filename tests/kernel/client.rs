@@ -250,6 +250,32 @@ fn places_are_looked_up_with_the_rights_of_their_user() {
     assert!(!output.status.success() && !shown(&output).contains("hidden-name"), "{}", shown(&output));
 }
 
+/// Who has as many runs as one may have is told so in one line, however much they had to say; others are served.
+#[test]
+fn who_is_over_a_limit_is_told_so_and_nobody_else() {
+    let limit = ["--max-runs-per-user", "1"];
+    let Some(service) = service("who_is_over_a_limit_is_told_so_and_nobody_else", &limit) else { return };
+    let folder = service.home(USER).join("w");
+    let script = "touch ready; until [ -e go ]; do sleep 0.02; done";
+    let first =
+        Running::start(service.sandbox(USER, &["--quiet"], &["sh", "-c", script]).stderr(Stdio::piped()));
+    wait_until("a run runs", || folder.join("ready").exists());
+    for long in [10, 100_000] {
+        let mut command = service.sandbox(USER, &[], &["true"]);
+        for number in 0..10 {
+            command.env(format!("LONG_{number}"), "x".repeat(long));
+        }
+        let output = command.output().expect("assay");
+        assert_eq!(output.status.code(), Some(2), "{}", shown(&output));
+        assert!(text(&output.stderr).contains("the daemon does not serve this run"), "{}", shown(&output));
+    }
+    let other = service.sandbox(USER + 1, &["--quiet"], &["true"]).output().expect("assay");
+    assert_eq!(other.status.code(), Some(0), "{}", shown(&other));
+    fs::write(folder.join("go"), "").expect("a file");
+    let output = first.output();
+    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+}
+
 /// A service that is told to stop waits, and then ends what still runs, of which the record is kept.
 #[test]
 fn a_service_that_stops_ends_its_runs_and_keeps_their_records() {

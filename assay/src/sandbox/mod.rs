@@ -108,20 +108,30 @@ pub struct Finished {
     pub told_before: Vec<String>,
 }
 
-/// Runs the command, and decides what the run comes to.
-pub fn run(request: &SandboxRequest, caller: &Caller, notices: &dyn Notices) -> Finished {
-    apart::set_apart();
+/// Where the artifacts will be, with a warning for each that cannot be there; and what is to be filled in until
+/// [`conclude`].
+pub fn begin(
+    request: &SandboxRequest,
+    caller: &Caller,
+    notices: &dyn Notices,
+) -> (Targets, Ending, Finished) {
     let targets = Targets::prepare(request, caller);
     let told_before: Vec<String> = targets.failures().map(ToString::to_string).collect();
     for failure in &told_before {
         notices.warning(failure);
     }
-    let mut ending = Ending {
+    let ending = Ending {
         is_fail_closed: request.is_fail_closed,
         is_dry_run: request.mode == Mode::DryRun,
         ..Ending::default()
     };
-    let mut finished = Finished { told_before, ..Finished::default() };
+    (targets, ending, Finished { told_before, ..Finished::default() })
+}
+
+/// Runs the command, and decides what the run comes to.
+pub fn run(request: &SandboxRequest, caller: &Caller, notices: &dyn Notices) -> Finished {
+    apart::set_apart();
+    let (targets, mut ending, mut finished) = begin(request, caller, notices);
     // Kept until all is written.
     let mut heir = None;
     match live(request, caller, &targets, &mut heir, notices) {

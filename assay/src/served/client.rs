@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -27,9 +28,9 @@ use crate::sandbox::notice::Notices;
 use crate::sandbox::outcome::{ChildEnd, Ending, NotStarted};
 use crate::sandbox::recorder::Targets;
 use crate::sandbox::reexec::{self, Role};
-use crate::sandbox::request::{Mode, PolicySource, SandboxRequest};
+use crate::sandbox::request::{PolicySource, SandboxRequest};
 use crate::sandbox::signals::SignalQueue;
-use crate::sandbox::{Finished, conclude, descriptors};
+use crate::sandbox::{Finished, begin, conclude, descriptors};
 
 /// The names that artifacts of a run have.
 const ARTIFACTS: [&str; 4] = ["profile", "evidence", "report", "bundle"];
@@ -62,23 +63,13 @@ pub fn connect(socket: &Path) -> Result<UnixStream, Unserved> {
 
 /// Runs the command with whoever is at the other end of the stream.
 pub fn run(request: &SandboxRequest, caller: &Caller, stream: UnixStream, notices: &dyn Notices) -> Finished {
-    let targets = Targets::prepare(request, caller);
-    let told_before: Vec<String> = targets.failures().map(ToString::to_string).collect();
-    for failure in &told_before {
-        notices.warning(failure);
-    }
-    let mut ending = Ending {
-        is_fail_closed: request.is_fail_closed,
-        is_dry_run: request.mode == Mode::DryRun,
-        ..Ending::default()
-    };
+    let (targets, mut ending, mut finished) = begin(request, caller, notices);
     let mut session = Session { request, notices, child: None, group: None, has_ended: false };
     let answer = session.ask(stream, caller, &targets);
-    let mut finished = Finished { told_before, ..Finished::default() };
     match answer {
         Ok((over, files)) => {
             let Over { ending: theirs, tally, degradations, artifacts, streamed, kept } = *over;
-            ending = Ending { unwritten: theirs.unwritten, ..theirs };
+            ending = theirs;
             finished.tally = tally;
             finished.degradations = degradations;
             if let Some((number, _)) = kept {
@@ -121,7 +112,10 @@ impl Session<'_> {
     ) -> Result<(Box<Over>, Vec<OwnedFd>), Unserved> {
         let queue = SignalQueue::take_over().map_err(WireError::from)?;
         let line = Line::new(stream).map_err(WireError::from)?;
-        self.send_ask(&line, caller, targets)?;
+        if let Err(error) = self.send_ask(&line, caller, targets) {
+            // Who is not served may have been told so, and the line closed, before all was said.
+            return Err(refusal_on(&line).unwrap_or(error));
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(WireError::from)?.block_on(self.attend(&line, queue, caller))
     }
@@ -187,7 +181,7 @@ impl Session<'_> {
                     };
                     match message::read::<ToClient>(&frame)? {
                         ToClient::Refused { reasons } => {
-                            return Err(Unserved::Refused(reasons.iter().map(|why| sentence(why).to_owned()).collect()));
+                            return Err(refused(&reasons));
                         }
                         ToClient::Notice { level, text } => tell(self.notices, level, sentence(&text)),
                         ToClient::Launch { wants_namespace, group } => {
@@ -268,6 +262,19 @@ impl Session<'_> {
             rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).ok();
         }
     }
+}
+
+/// The refusal that waits on a line which takes nothing any more.
+fn refusal_on(line: &Line) -> Option<Unserved> {
+    let frame = line.receive(Some(Duration::ZERO)).ok()??;
+    match message::read(&frame).ok()? {
+        ToClient::Refused { reasons } => Some(refused(&reasons)),
+        _ => None,
+    }
+}
+
+fn refused(reasons: &[String]) -> Unserved {
+    Unserved::Refused(reasons.iter().map(|why| sentence(why).to_owned()).collect())
 }
 
 /// What a policy that extends others may name them by.
